@@ -112,17 +112,25 @@ class CompiledSubjects(NamedTuple):
         return result if Z.ndim == 3 else result[:, 0]
 
     def predictions(self, Z):
-        """Return the predictions of all rows."""
+        """Return the predictions of all rows, one line for each chain if there are."""
         from sktem.mixed_effects.kernels import subjects
 
-        chains, result = np.ascontiguousarray(Z), np.empty(len(self.rows.y))
+        chains = np.ascontiguousarray(Z if Z.ndim == 3 else Z[:, None])
+        result = np.empty((chains.shape[1], len(self.rows.y)))
         self._in_blocks(
             lambda start, stop: subjects.predictions(
                 self.model, self.rows, chains, start, stop, result
             ),
             len(chains),
         )
-        return result
+        return result if Z.ndim == 3 else result[0]
+
+    def predictions_of_all(self, phi):
+        """Return predictions, all parameters being given on the Gaussian scale."""
+        everything = np.arange(phi.shape[-1])
+        return self._replace(
+            model=self.model._replace(positions=everything)
+        ).predictions(phi)
 
     def walk(self, Z, prior, moves, noise, log_uniforms):
         """Return chains after the moves, and how often each was accepted."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.mixed_effects.compiled import CompiledSubjects
 from sktem.mixed_effects.transforms import is_plain
 
 __all__ = ["Optimum", "PooledRegression", "is_near", "optima"]
@@ -29,9 +30,10 @@ KINDS_OF_PLACES = (0.25, 0.5, 0.7, 0.8, 0.9)
 #: Steps on which linearity is tried, and the relative deviation that is none.
 N_TRIALS, LINEAR = 5, 1e-6
 #: Descents from the best of them, at least and, until two have ended at the lowest
-#: value (up to a share of it, or a log-likelihood), at most; and how near two optima
-#: are the same one.
+#: value (up to a share of it, or a log-likelihood), at most; how near two optima are
+#: the same one; and how much larger values are that lead to one.
 N_DESCENTS, MOST_DESCENTS, TWICE, TWICE_LOG, SAME = 16, 30, 1e-6, 0.05, 0.05
+ALMOST, ALMOST_LOG = 1e-3, 0.05
 #: Share of the places and descents for models that integrate differential equations.
 COSTLY = 0.2
 #: Rows on which all this is done, at most.
@@ -92,6 +94,9 @@ class PooledRegression:
         # A closed form of compartments, or any function of the user's.
         free = getattr(model.structure, "has_closed_form", True)
         self.effort = 1.0 if free else COSTLY
+        self.compiled = None
+        if not self.has_densities:
+            self.compiled = CompiledSubjects.of(model, rows, self.start)
 
     def _weights(self):
         """Return inverse sizes of the errors, None for the logarithm of y."""
@@ -138,11 +143,27 @@ class PooledRegression:
                     return model.error.on(rows).rough_log_density(
                         rows.y, f, params.sigma, model.least_prediction, self.weights
                     )
-                if self.weights is None:
-                    return np.log(rows.y) - np.log(f)
-                return (rows.y - f) * self.weights
+                return self._residuals(f)
         except FAILURES:
             return np.full(len(rows.y), np.nan)
+
+    def _residuals(self, f):
+        """Return residuals in units of the error."""
+        if self.weights is None:
+            return np.log(self.rows.y) - np.log(f)
+        return (self.rows.y - f) * self.weights
+
+    def terms_of(self, vectors):
+        """Return the terms at several vectors, one line for each."""
+        if self.compiled is None:
+            return np.array([self.terms(vector) for vector in vectors])
+        design, phi = self.model.design, []
+        for params, means in map(self._at, vectors):
+            phi.append(design.base(self.rows.covariates, params.numeric))
+            phi[-1][:, design.random] = means
+        with np.errstate(all="ignore"):
+            f = self.compiled.predictions_of_all(np.stack(phi, axis=1))
+            return self._residuals(f)
 
     def value(self, terms):
         """Return the sum of squares or minus the log-density of terms."""
@@ -154,27 +175,25 @@ class PooledRegression:
 
     def slopes(self, vector, reach):
         """Return derivatives of the terms, 0 where there is none."""
-        slopes = np.empty((len(self.rows.y), len(vector)))
-        for j, step in enumerate(SHIFT * reach):
-            while True:
-                shift = np.zeros(len(vector))
-                shift[j] = step
-                with np.errstate(over="ignore", invalid="ignore"):
-                    above, below = (
-                        self.terms(vector + shift),
-                        self.terms(vector - shift),
-                    )
-                    slopes[:, j] = (above - below) / (2 * step)
-                    lost = (np.abs(above - below) <= LOST * np.abs(above)).all()
-                if not lost or step >= SHIFT:
-                    break
-                step = min(step * LONGER, SHIFT)  # an effect of nearly zero
+        slopes, steps = np.empty((len(self.rows.y), len(vector))), SHIFT * reach
+        left = np.arange(len(vector))
+        while len(left):
+            shifts = np.diag(steps)[left]
+            both = self.terms_of([*(vector + shifts), *(vector - shifts)])
+            with np.errstate(over="ignore", invalid="ignore"):
+                change = both[: len(left)] - both[len(left) :]
+                slopes[:, left] = (change / (2 * steps[left, None])).T
+                lost = np.abs(change) <= LOST * np.abs(both[: len(left)])
+            # An effect of nearly zero.
+            left = left[lost.all(axis=1) & (steps[left] < SHIFT)]
+            steps[left] = np.minimum(steps[left] * LONGER, SHIFT)
         return np.where(np.isfinite(slopes), slopes, 0.0)
 
-    def descend(self, vector, chosen=None):
+    def descend(self, vector, chosen=None, known=()):
         """Return the nearest optimum by damped Gauss-Newton steps.
 
-        Log-densities take the sum of squared slopes of rows as curvature.
+        Log-densities take the sum of squared slopes of rows as curvature. A descent
+        that comes near a known optimum ends there.
         """
         vector = vector.copy()
         chosen = np.ones(len(vector), dtype=bool) if chosen is None else chosen
@@ -197,7 +216,7 @@ class PooledRegression:
                 step = self._bounded(step, chosen)
                 trial = vector.copy()
                 trial[chosen] += step
-                others = self.terms(trial)
+                others = self.terms_of([trial])[0]
                 new = self.value(others)
                 if new < value:
                     reach[chosen] = self._reach(trial, vector, reach)[chosen]
@@ -205,6 +224,9 @@ class PooledRegression:
                     damping = damping / 10 if damping > 1e-6 else 0.0
                     break
                 damping = max(damping, 1e-4) * 10
+            for optimum in known:
+                if _leads_to(self, vector, value, optimum):
+                    return optimum
             gain = before - value
             least = LEAST_LOG_GAIN if self.has_densities else LEAST_GAIN * before
             if not gain > least:
@@ -280,19 +302,17 @@ def optima(problem: PooledRegression) -> list[Optimum]:
     first = problem.descend(start, intercepts)
     descents = [first]
     places = [] if _is_linear(problem, first) else _places(problem, start)
-    values = np.array([problem.value(problem.terms(place)) for place in places])
+    all_terms = problem.terms_of(places) if places else []
+    values = np.array([problem.value(terms) for terms in all_terms])
     most, enough = (int(problem.effort * n) for n in (MOST_DESCENTS, N_DESCENTS))
     for k in np.argsort(values)[:most]:
-        if (
-            not np.isfinite(values[k])
-            or len(descents) > enough
-            and _is_twice(problem, descents)
-        ):
+        done = len(descents) > enough and _is_twice(problem, descents)
+        if done or not np.isfinite(values[k]):
             break
-        descents.append(problem.descend(places[k], intercepts))
+        descents.append(problem.descend(places[k], intercepts, descents))
     different: list[Optimum] = []
     for optimum in descents:
-        if not any(_same(problem, optimum, other) for other in different):
+        if not any(_same(problem, optimum.vector, other) for other in different):
             different.append(optimum)
     few = (~intercepts).sum() < len(problem.rows) / 2
     if few and (~intercepts).any():
@@ -326,15 +346,22 @@ def _is_linear(problem, optimum):
 def _is_twice(problem, descents):
     """Return whether two descents have ended at the lowest value."""
     first, second = sorted(optimum.value for optimum in descents)[:2]
-    return second <= first + (
-        TWICE_LOG if problem.has_densities else TWICE * abs(first)
-    )
+    near = TWICE_LOG if problem.has_densities else TWICE * abs(first)
+    return second <= first + near
 
 
-def _same(problem, first, second):
-    scale = np.where(problem.plain, np.abs(first.vector) + np.abs(second.vector), 1.0)
-    change = np.abs(first.vector - second.vector)
+def _same(problem, vector, optimum):
+    """Return whether a vector is that of an optimum."""
+    scale = np.where(problem.plain, np.abs(vector) + np.abs(optimum.vector), 1.0)
+    change = np.abs(vector - optimum.vector)
     return bool((change <= SAME * np.where(scale > 0, scale, 1.0)).all())
+
+
+def _leads_to(problem, vector, value, optimum):
+    """Return whether a descent that has come to a vector would end at an optimum."""
+    above = value - optimum.value
+    near = ALMOST_LOG if problem.has_densities else ALMOST * abs(optimum.value)
+    return 0 <= above <= near and _same(problem, vector, optimum)
 
 
 def _places(problem, start):

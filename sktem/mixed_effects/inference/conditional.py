@@ -17,8 +17,8 @@ MOST_ITERATIONS, SHORTEST_STEP = 80, 1e-6
 #: Longest first step, in prior standard deviations, and its growth when a step of
 #: full length was good.
 LONGEST_STEP, GROWTH = 2.0, 4.0
-#: Twice the gain of a step below which a search is at its mode.
-SMALLEST_GAIN = 1e-4
+#: Twice the gain of a step below which a search ends, and is at its mode.
+LEAST_GAIN, SMALLEST_GAIN = 1e-10, 1e-4
 #: Rows that are evaluated at once.
 ROWS_AT_ONCE = 1 << 14
 
@@ -60,49 +60,54 @@ def _modes_of_block(model, params, X, Z):
     n, d = Z.shape
     means, root = model.prior_moments(X, params)
     units = np.sqrt((root**2).sum(axis=1))
-    value = model.log_joint(X, Z, params)
-    central = model.log_joint(X, means, params)
+    given, central = model.log_joint(X, np.stack([Z, means], axis=1), params).T
     # Also where the given place has no density at all.
-    better = ~(value >= central)
-    Z = np.where(better[:, None], means, Z)
-    value = np.where(better, central, value)
+    Z = np.where((given >= central)[:, None], Z, means)
+    value, slope, hessian = _derivatives(model, X, params, Z, units)
     damping, longest = np.zeros(n), np.full(n, LONGEST_STEP)
+    short = np.zeros(n, dtype=bool)
     for _ in range(MOST_ITERATIONS):
-        slope, hessian = _derivatives(model, X, params, Z, value, units)
-        curvature = _positive(-hessian)
-        damped = curvature + damping[:, None, None] * np.eye(d)
-        step = np.linalg.solve(damped, slope[:, :, None])[:, :, 0]
+        curvatures, axes = _positive(-hessian)
+        along = np.einsum("nij,ni->nj", axes, slope)
+        gain = (along**2 / curvatures).sum(axis=1)
+        if (gain < LEAST_GAIN).all():
+            break
+        step = np.einsum("nij,nj->ni", axes, along / (curvatures + damping[:, None]))
         lengths = np.linalg.norm(step, axis=1).clip(1e-300)
         step *= np.minimum(1.0, longest / lengths)[:, None]
-        proposed = Z + step * units
-        new = model.log_joint(X, proposed, params)
-        better = new >= value  # False for NaN
-        Z = np.where(better[:, None], proposed, Z)
-        value = np.where(better, new, value)
-        damping = np.where(better, damping / 10, np.maximum(damping, 0.1) * 10)
-        longest = np.where(better & (lengths >= longest), GROWTH * longest, longest)
-        longest = np.where(better, longest, np.maximum(longest / GROWTH, LONGEST_STEP))
         short = np.abs(step).max(axis=1) < SHORTEST_STEP
         if short.all():
             break
-    slope, hessian = _derivatives(model, X, params, Z, value, units)
-    curvature = _positive(-hessian)
-    covariances = np.linalg.inv(curvature) * units[:, None] * units
-    # The gain of another step; a search that rounding has ended is at its mode too.
-    gain = np.einsum("ni,nij,nj->n", slope, np.linalg.inv(curvature), slope)
+        proposed = Z + step * units
+        new, new_slope, new_hessian = _derivatives(model, X, params, proposed, units)
+        better = new >= value  # False for NaN
+        Z = np.where(better[:, None], proposed, Z)
+        value = np.where(better, new, value)
+        slope = np.where(better[:, None], new_slope, slope)
+        hessian = np.where(better[:, None, None], new_hessian, hessian)
+        damping = np.where(better, damping / 10, np.maximum(damping, 0.1) * 10)
+        longest = np.where(better & (lengths >= longest), GROWTH * longest, longest)
+        longest = np.where(better, longest, np.maximum(longest / GROWTH, LONGEST_STEP))
+    else:
+        curvatures, axes = _positive(-hessian)
+    covariances = np.einsum("nij,nj,nkj->nik", axes, 1 / curvatures, axes)
+    covariances *= units[:, None] * units
+    # A search that rounding has ended is at its mode too.
     return ConditionalModes(Z, covariances, short | (gain < SMALLEST_GAIN))
 
 
-def _derivatives(model, X, params, Z, value, units):
-    """Return slopes and Hessians by finite differences, in units of the prior."""
+def _derivatives(model, X, params, Z, units):
+    """Return values, slopes and Hessians by differences, in units of the prior."""
     n, d = Z.shape
     step = 1e-3
     slope, hessian = np.empty((n, d)), np.empty((n, d, d))
     lower, upper = np.tril_indices(d, -1)
     axes = step * np.diag(units)
     shifts = np.concatenate([axes, axes[lower] + axes[upper]])
+    shifts = np.concatenate([np.zeros((1, d)), shifts, -shifts])
     with np.errstate(invalid="ignore"):
-        up, down = _at_shifts(model, X, params, Z, np.stack([shifts, -shifts]))
+        values = _at_shifts(model, X, params, Z, shifts)
+        value, (up, down) = values[0], np.split(values[1:], 2)
         above, below = up[:d], down[:d]
         slope[:] = ((above - below) / (2 * step)).T
         hessian[:, range(d), range(d)] = ((above - 2 * value + below) / step**2).T
@@ -114,24 +119,21 @@ def _derivatives(model, X, params, Z, value, units):
     identity = -np.eye(d)
     broken = ~np.isfinite(hessian).all(axis=(1, 2))
     hessian[broken] = identity
-    return slope, hessian
+    return value, slope, hessian
 
 
 def _at_shifts(model, X, params, Z, shifts):
-    """Return log-joint densities at all shifts, of the shape (2, n_shifts, n)."""
-    n, d = Z.shape
-    flat = shifts.reshape(-1, d)
-    log_densities = np.empty((len(flat), n))
-    at_once = max(1, min(len(flat), ROWS_AT_ONCE // len(X.y)))
-    for start in range(0, len(flat), at_once):
-        part = flat[start : start + at_once]
+    """Return log-joint densities at all shifts, of the shape (n_shifts, n)."""
+    log_densities = np.empty((len(shifts), len(Z)))
+    at_once = max(1, min(len(shifts), ROWS_AT_ONCE // len(X.y)))
+    for start in range(0, len(shifts), at_once):
+        part = shifts[start : start + at_once]
         values = model.log_joint(X, Z[:, None] + part, params)
         log_densities[start : start + at_once] = values.T
-    return log_densities.reshape(*shifts.shape[:2], n)
+    return log_densities
 
 
 def _positive(curvature):
-    """Return curvatures with eigenvalues of at least a small one."""
+    """Return eigenvalues of curvatures, of at least a small size, and eigenvectors."""
     values, vectors = np.linalg.eigh(curvature)
-    values = np.maximum(np.abs(values), 1e-3)
-    return np.einsum("nij,nj,nkj->nik", vectors, values, vectors)
+    return np.maximum(np.abs(values), 1e-3), vectors

@@ -179,15 +179,16 @@ def predict_subject(model, rows, subject, z, work):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def predictions(model, rows, Z, start, stop, result):
-    """Equal ``result[...] = predict_rows(...)`` for the rows of some subjects.
+    """Equal ``result[c] = predict_rows(...)`` of each chain, for some subjects.
 
-    Z has the shape (n_subjects, d) and result (n_rows,).
+    Z has the shape (n_subjects, n_chains, d) and result (n_chains, n_rows).
     """
     work = new_subject_work(model, rows)
-    inner = borrowed((model, rows, work))
+    inner, points = borrowed((model, rows, work)), borrowed(Z)
     for i in range(start, stop):
-        begin, n = predict_subject(inner[0], inner[1], i, Z[i], inner[2])
-        result[begin : begin + n] = work.f[:n]
+        for c in range(Z.shape[1]):
+            begin, n = predict_subject(inner[0], inner[1], i, points[i, c], inner[2])
+            result[c, begin : begin + n] = work.f[:n]
     release(work)
 
 
