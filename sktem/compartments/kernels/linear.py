@@ -66,7 +66,7 @@ def new_linear(n_depots, n_compartments, n_effects):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def fill(system, psi, work):
     """Take the parameters of a record.
 
@@ -106,7 +106,7 @@ def fill(system, psi, work):
     _weigh(system)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _weigh(system):
     """Write the weights of amounts and modes, NaN where a rate is."""
     n = system.decay.shape[0]

@@ -111,7 +111,7 @@ def solve(n_depots, n_compartments, n_effects, steps, psi, of_record, start, sto
     owned.rates[:] = 0.0  # a last use, until which the work arrays live
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def weigh(work):
     """Write the factors of the exponentials of which the amount in the centre is a sum.
 
@@ -162,7 +162,7 @@ def _observe_alike(work, since, is_effect, f):
             f[i] = moved[central] / work.system.roots[0] ** 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def observe(work, since, is_effect, f):
     """Write concentrations, or effects, at times since the amounts were those of work.
 
@@ -184,7 +184,7 @@ def observe(work, since, is_effect, f):
             f[i] += factor * exponential(-rate * since[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def observe_subject(work, steps, before, subject, psi, start, stop, since, effects, f):
     """Write what is observed in the rows from start to stop, those of a subject.
 

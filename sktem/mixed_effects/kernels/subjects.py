@@ -151,7 +151,7 @@ def release(work):
     work.psi[0] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def predict_subject(model, rows, subject, z, work):
     """Equal ``f = predict_rows(...)`` of the model for one subject.
 
@@ -192,7 +192,7 @@ def predictions(model, rows, Z, start, stop, result):
     release(work)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def log_likelihood_of(model, rows, subject, z, work):
     """Equal ``log_density(...).sum()`` over the rows of one subject.
 
