@@ -132,7 +132,7 @@ def main():
                 value = watch.model.log_unnormalised(params, watch.X).mean()
                 value -= exact.value(params)
                 if watch.left_out is None:
-                    value -= watch.weight_decay * watch.model.penalty(params)
+                    value -= watch.prior.value(watch.model, params)
                 off.append((abs(measure.value - value), measure.error + 1e-9))
             last = machine.score(X, method="exact")
             largest = max(error for error, _ in off)

@@ -200,13 +200,17 @@ class LatentBoltzmannMachine(
         Rows per update.
     weight_decay : float or "auto", default="auto"
         Strength of the L2 penalty on weights, not on biases, in the mean
-        log-likelihood of a row. "auto" is one over the number of rows (the sum of their
-        weights, on a stream the rows so far), which is a standard normal prior for
-        every weight, as that of :class:`~sklearn.linear_model.LogisticRegression`: it
-        matters where rows are few, and hardly where they are many. 0 is maximum
-        likelihood; columns that follow from others without exception, such as an
-        exclusive or, and real-valued columns in tight clusters need large weights, for
-        which a smaller one can be better.
+        log-likelihood of a row; 0 is maximum likelihood. "auto" is one over the number
+        of rows (the sum of their weights, on a stream the rows so far), which is a
+        standard normal prior for every weight, as that of
+        :class:`~sklearn.linear_model.LogisticRegression`: it matters where rows are
+        few, and hardly where they are many. It is wider where the squares of the
+        weights add up to more than there are weights or, of few binary columns, free
+        probabilities of their states, as where a column follows from others without
+        exception. "auto" also adds half a row of each value of each binary unit, were
+        its neighbours 1 half of the time: columns that are constant by chance are no
+        certainty. Real-valued columns in tight clusters need large weights, for which
+        a smaller number can be better.
     centering : bool, default=True
         Whether updates count each unit from its mean, a moving average of its posterior
         means, so that they do not depend on what is called 0 and what 1 (Montavon and
@@ -465,6 +469,11 @@ class LatentBoltzmannMachine(
                 f"parameters, and {self.params_.shape[0]} were fitted"
             )
 
+        # Independent columns have no penalty.
+        alone = model.initial_params(units.logits, np.random.default_rng(0), 0.0)
+        prior = settings.prior.counted_from(model, alone)
+        settings = replace(settings, prior=prior)
+
         def new_run(progress):
             if warm:
                 # They may have been changed, to what is out of bounds as well.
@@ -507,7 +516,7 @@ class LatentBoltzmannMachine(
     def _fitted_attributes(self, fit, state, X):
         return {
             **self._machine_attributes(fit.settings.model, fit.units, state),
-            "weight_decay_": fit.settings.weight_decay,
+            "weight_decay_": fit.settings.prior.strength,
             "history_": state.history,
             "n_iter_": state.epoch,
             "converged_": state.converged,

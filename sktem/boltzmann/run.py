@@ -101,13 +101,13 @@ def warn_of_fit(settings, state, n_rows) -> None:
         chance = None
         if not state.rounds.n_left_out:
             # The log-likelihood alone.
-            best += settings.weight_decay * settings.model.penalty(state.estimate)
+            best += settings.prior.value(settings.model, state.estimate)
             chance = _chance(settings, state, best, n_rows)
         _warn_of_likelihood(settings, state, best, chance)
         # Under a prior parameters gain less by chance, and real gains may be small:
         # there is a doubt where pairs of columns depend no more than by chance.
         gain, by_chance = best - state.rounds.base, state.rounds.dependence < DEPENDENT
-        doubt = not settings.weight_decay or (gain > LARGE_GAIN and by_chance)
+        doubt = not settings.prior.strength or (gain > LARGE_GAIN and by_chance)
         if state.converged and chance is not None and doubt:
             warn_user(chance, FitWarning)
     warn_of_events(state.history.events)
@@ -127,7 +127,7 @@ def _chance(settings, state, best, n_rows):
     most = n_more if state.rounds.dependence < DEPENDENT else n_more / 2
     if not 0 < gain < most:
         return None
-    decay = settings.weight_decay
+    decay = settings.prior.strength
     stronger = (
         f"more weight_decay (now {decay:.1g})" if decay else "weight_decay='auto'"
     )

@@ -13,13 +13,14 @@ from sktem.boltzmann.learning.e_steps import (
     HybridPosterior,
     MeanFieldPosterior,
 )
+from sktem.boltzmann.learning.prior import Prior
 from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule, as_solver
 from sktem.boltzmann.learning.state import ContrastiveSettings
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.graphs import as_graph
 
-__all__ = ["new_model", "new_settings", "weight_decay_of"]
+__all__ = ["new_model", "new_settings", "prior_of"]
 
 #: Defaults of the steps: a_t where posterior draws are averaged, and b_t, which is
 #: adapted, over the root of the largest number of neighbours of a unit.
@@ -145,11 +146,16 @@ def _n_epochs(machine, model, n_rows):
     return max(round(updates / per_epoch), 7)
 
 
-def weight_decay_of(machine, mass) -> float:
-    """Return the weight decay for rows whose weights add up to `mass`."""
-    if isinstance(machine.weight_decay, str):
-        return float(1 / mass)  # the mean log-density of a standard normal prior
-    return float(machine.weight_decay)
+def prior_of(machine, model, mass) -> Prior:
+    """Return the prior for rows whose weights add up to `mass`."""
+    if not isinstance(machine.weight_decay, str):
+        return Prior(float(machine.weight_decay))
+    n_visible, n = model.n_visible, model.n_parameters - model.weights_from
+    if n_visible < 64 and not model.gaussian:
+        # No distribution of binary units has more parameters.
+        n = min(n, 2**n_visible - 1 - n_visible)
+    # The mean log-density of a standard normal prior of each weight.
+    return Prior(float(1 / mass), True, float(max(n, 1)))
 
 
 def new_settings(machine, model, missing, n_rows=None, mass=None):
@@ -201,7 +207,7 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
         n_gibbs_e=int(machine.n_gibbs_e),
         n_gibbs_m=int(machine.n_gibbs_m),
         momentum=float(momentum),
-        weight_decay=weight_decay_of(machine, mass or n_rows or machine.batch_size),
+        prior=prior_of(machine, model, mass or n_rows or machine.batch_size),
         adaptive=adaptive,
         tol=None if machine.tol is None else float(machine.tol),
         centering=bool(machine.centering),

@@ -13,10 +13,11 @@ from scipy import sparse
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.learning.loop import update
 from sktem.boltzmann.learning.positive_phase import Batches
+from sktem.boltzmann.learning.prior import Prior
 from sktem.boltzmann.learning.solvers import as_solver
 from sktem.boltzmann.learning.state import ContrastiveState, RowChains
 from sktem.boltzmann.learning.tempering import correlation_of_chains
-from sktem.boltzmann.setup import new_model, new_settings, weight_decay_of
+from sktem.boltzmann.setup import new_model, new_settings, prior_of
 from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamRunner
@@ -54,7 +55,7 @@ class BoltzmannStream(StreamRunner):
             of_repeats = np.random.SeedSequence(seed.entropy, spawn_key=key)
             self.repeats = np.random.default_rng(of_repeats)
         self.waiting: list = []
-        self.n_learned, self.weight_decay = 0.0, 0.0
+        self.n_learned, self.prior = 0.0, Prior(0.0)
         self.after_whole_fit = self.stays_in_modes = False
         self.n_batches, self.next_look = 0, LOOK
         self.events: Counter = Counter()
@@ -64,7 +65,7 @@ class BoltzmannStream(StreamRunner):
         """Return a stream that continues a fit to rows of this weight."""
         stream = cls(None, units.kind)
         stream.model, stream.units = settings.model, units
-        stream.n_learned, stream.weight_decay = mass, settings.weight_decay
+        stream.n_learned, stream.prior = mass, settings.prior
         stream.repeats = copy.deepcopy(state.generators.indices)
         stream.state = replace(
             state.mapped(arrays_of(state.params).copy),
@@ -135,7 +136,7 @@ class BoltzmannStream(StreamRunner):
                 rows = data[begin : begin + size, :]
                 batch = self.units.inputs(rows, arrays.xp.float32)
                 self._count(estimator, size)
-                now = replace(settings, weight_decay=self.weight_decay)
+                now = replace(settings, prior=self.prior)
                 n_visits = 1
                 if settings.adaptive and not self.after_whole_fit:
                     self.state.rounds.fraction = self.n_batches / (
@@ -174,7 +175,7 @@ class BoltzmannStream(StreamRunner):
     def _count(self, estimator, n_rows):
         """Count rows that are learned from."""
         self.n_learned += n_rows
-        self.weight_decay = weight_decay_of(estimator, self.n_learned)
+        self.prior = prior_of(estimator, self.model, self.n_learned)
 
     def _repeated(self, weights):
         """Return indices of rows, each as often as its weight; fractions are drawn."""
@@ -218,7 +219,7 @@ class BoltzmannStream(StreamRunner):
         attributes = estimator._machine_attributes(self.model, units, state)
         return {
             **attributes,
-            "weight_decay_": self.weight_decay,
+            "weight_decay_": self.prior.strength,
             "n_samples_seen_": self.n_rows,
         }
 

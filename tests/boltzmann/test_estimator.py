@@ -806,7 +806,12 @@ def test_defaults_converge_and_say_so():
     # Exact, and of all rows: there are no more than 1,000.
     n, weights = len(STAR_DATA), fitted.weights_.data
     assert fitted.weight_decay_ == 1 / n
-    penalty = 0.25 * (weights @ weights) / n  # each edge is there twice
+    share = (STAR_DATA.sum(axis=0) + 0.5) / (n + 1)
+    alone = np.log(np.cosh(0.5 * np.log(share / (1 - share)))).sum()
+    fields = 0.5 * (fitted.biases_ + 0.5 * fitted.weights_.sum(axis=1))
+    squares = 0.5 * (weights @ weights)  # each edge is there twice
+    penalty = 0.5 * squares if squares < 4 else 2 * (1 + np.log(squares / 4))
+    penalty = (penalty + np.log(np.cosh(fields)).sum() - alone) / n
     score = fitted.score(STAR_DATA)
     assert values[-1] == pytest.approx(score - penalty, abs=1e-6)
     assert penalty > 1e-3

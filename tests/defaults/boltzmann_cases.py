@@ -1,9 +1,9 @@
 """LatentBoltzmannMachine with its defaults on data that nobody tuned to.
 
 The reference of enumerable machines is the maximum of the enumerated log-likelihood,
-with a standard normal prior of the weights, by L-BFGS from several starts; the distance
-is the share of its rise above independent units that the fit leaves. Where rows are few
-it is the log-likelihood of new ones under independent units.
+with the default prior of weights and fields, by L-BFGS from several starts; the
+distance is the share of its rise above independent units that the fit leaves. Where
+rows are few it is the log-likelihood of new ones under independent units.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Enumerated:
 
     def __init__(self, graph, hidden, X, decay=0.0):
         self.hidden = np.asarray(hidden, int)
-        self.weights, self.decay = slice(graph.n_units, None), decay
+        self.graph, self.weights, self.decay = graph, slice(graph.n_units, None), decay
         self.visible = np.setdiff1d(np.arange(graph.n_units), self.hidden)
         self.parts = [self.part(graph, units) for units in (self.visible, self.hidden)]
         place = np.zeros(graph.n_units, int)
@@ -107,14 +107,25 @@ class Enumerated:
         gradient[places] = mass.sum(axis=1) @ phi
         gradient[others] = mass.sum(axis=0) @ psi
         gradient[self.between] = (of_visible.T @ mass @ of_hidden)[self.ends]
-        value -= self.decay * half_squares(params[self.weights])
-        gradient[self.weights] -= self.decay * params[self.weights]
-        return -value, -gradient
+        penalty, slope = self.penalty(params)
+        return self.decay * penalty - value, self.decay * slope - gradient
 
-
-def half_squares(weights):
-    """Return half the sum of the squares of weights."""
-    return 0.5 * float(weights @ weights)
+    def penalty(self, params):
+        """Return minus the log-density of the default prior, and its gradient."""
+        n, weights = self.graph.n_units, params[self.weights]
+        squares, d = weights @ weights, len(self.visible)
+        most = min(len(weights), 2**d - 1 - d)
+        value = 0.5 * min(squares, most * (1 + np.log(max(squares / most, 1e-300))))
+        slope = np.zeros_like(params)
+        slope[self.weights] = weights / max(1, squares / most)
+        joined = np.zeros((n, len(weights)))
+        edges = np.arange(len(weights))
+        joined[self.graph.first, edges] = joined[self.graph.second, edges] = 0.5
+        fields = params[:n] + joined @ weights
+        value += np.log(np.cosh(fields / 2)).sum()
+        slope[:n] = 0.5 * np.tanh(fields / 2)
+        slope[self.weights] += slope[:n] @ joined
+        return float(value), slope
 
 
 def maximum(graph, hidden, X, n_starts=4, decay=0.0):
@@ -150,8 +161,10 @@ def share_left(data, seed, solver="apcd"):
     X, settings, best = rows_and_maximum(data, seed)
     fitted = LatentBoltzmannMachine(**settings, solver=solver, random_state=seed)
     value = fitted.fit(X).score(X)
-    weights = fitted.params_[fitted.fitted_.model.weights_from :].astype(float)
-    value -= half_squares(weights) / len(X)
+    graph, hidden, *_ = data(np.random.default_rng(seed))
+    prior, model = Enumerated(graph, hidden, X), fitted.fitted_.model
+    _, *parts = model.as_graph(fitted.params_)
+    value -= prior.penalty(np.concatenate(parts[:2]))[0] / len(X)
     return (best - value) / (best - independent(X))
 
 

@@ -36,9 +36,9 @@ CONCAVE_TIMES = 10
 class ExactAscent:
     """The exact mean log-likelihood of all rows and its gradient, and the climb."""
 
-    def __init__(self, model, X, shares, weight_decay, n_evaluations, n_starts=1):
+    def __init__(self, model, X, shares, prior, n_evaluations, n_starts=1):
         self.model, self.X, self.shares = model, X, shares
-        self.weight_decay = weight_decay
+        self.prior = prior
         self.n_evaluations, self.n_starts = n_evaluations, n_starts
         self.is_concave = model.n_hidden == 0
         self.mean = None
@@ -80,21 +80,19 @@ class ExactAscent:
         X = X.astype(np.float64)
         n_starts = int(NANOSECONDS / (cost * MOST_EVALUATIONS))
         n_starts = min(max(n_starts, 1), MOST_STARTS)
-        return cls(model, X, shares, settings.weight_decay, n_evaluations, n_starts)
+        return cls(model, X, shares, settings.prior, n_evaluations, n_starts)
 
     def evaluate(self, params):
         """Return the penalised mean log-likelihood of the rows, and its gradient."""
-        model, weights = self.model, slice(self.model.weights_from, None)
+        model = self.model
         log_partition, negative = model.free_exact(params)
         if self.mean is not None:
             value, positive = float(params @ self.mean), self.mean
         else:
             value, positive = model.rows_exact(params, self.X, self.shares)
         value, gradient = value - log_partition, positive - negative
-        if self.weight_decay:
-            value -= self.weight_decay * model.penalty(params)
-            gradient[weights] -= self.weight_decay * params[weights]
-        return value, gradient
+        self.prior.descend(model, params, gradient)
+        return value - self.prior.value(model, params), gradient
 
     def climb(self, params):
         """Return parameters of higher likelihood, of the type of those given."""

@@ -87,7 +87,7 @@ class Objective:
         policy=None,
     ):  # fmt: skip
         self.model, self.units, self.seed = settings.model, units, seed
-        self.verbose, self.weight_decay = verbose, settings.weight_decay
+        self.verbose, self.prior = verbose, settings.prior
         rng = np.random.default_rng(seed)
         self.is_exact = False
         self.sweeps = settings.n_gibbs_m
@@ -217,8 +217,8 @@ class Objective:
             least = max(mean - self.largest, self._sum_over(params, chains))
             log_partition, error = self._estimated(params, least, n_updates, rng)
         value = mean - float(log_partition)
-        if self.weight_decay and self.left_out is None:
-            value -= self.weight_decay * self.model.penalty(params)
+        if self.left_out is None:
+            value -= self.prior.value(self.model, params)
         return value, error
 
     def _sum_over(self, params, chains):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sktem.boltzmann.learning.prior import Prior
 from sktem.boltzmann.learning.rounds import Rounds
 from sktem.boltzmann.learning.solvers import SolverRule, StepRule
 from sktem.boltzmann.learning.tempering import Replicas
@@ -38,8 +39,10 @@ class ContrastiveSettings:
         None for as many as they need to mix.
     n_gibbs_e, n_gibbs_m : int
         Transitions of posterior chains and of chains of the model.
-    momentum, weight_decay : float
+    momentum : float
         Of the parameter updates.
+    prior : Prior
+        The prior of the parameters.
     adaptive : bool
         Whether the entries of a step are adapted to the size of the gradient's.
     tol : float or None
@@ -67,7 +70,7 @@ class ContrastiveSettings:
     n_gibbs_e: int
     n_gibbs_m: int
     momentum: float
-    weight_decay: float
+    prior: Prior
     adaptive: bool
     tol: float | None
     centering: bool

@@ -24,9 +24,7 @@ def m_step(settings, state, negative) -> None:
     arrays = arrays_of(params)
     with np.errstate(over="ignore", invalid="ignore"):
         gradient = arrays.difference(state.mean, negative)
-        if settings.weight_decay:
-            weights = slice(model.weights_from, None)
-            gradient[weights] -= settings.weight_decay * params[weights]
+        settings.prior.descend(model, params, gradient)
         memory.gap = float(gradient @ gradient)
         step = (_adapted if settings.adaptive else _plain)(settings, state, gradient)
         params += step

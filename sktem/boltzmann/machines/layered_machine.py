@@ -346,6 +346,15 @@ class LayeredMachine(BoltzmannModel):
         """Return biases with neighbours on half the time, and no weights."""
         return self.states.independent(params)
 
+    def fields(self, params):
+        """Return logits of binary units where neighbours are at their centres."""
+        fields, centre = super().fields(params)
+        fields[self.layout.n_units :] = 0.0
+        for block in self.layout.visible_blocks:
+            fields[block.columns] = 0.0
+            centre[block.columns] = arrays_of(params).asarray(block.start)
+        return fields, centre
+
     def log_densities(self, params, chains, X=None, observed=None):
         """Return the log of the unnormalised probability of each chain."""
         return self.states.log_densities(params, chains, X, observed)

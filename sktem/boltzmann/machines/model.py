@@ -605,21 +605,22 @@ class BoltzmannModel(ABC):
         self.centre_weights(step, centre)
         self.centre_biases(step, centre)
 
-    def penalty(self, params) -> float:
-        """Return half the sum of the squares of the weights.
+    def fields(self, params) -> tuple[Any, Any]:
+        """Return logits of binary units where neighbours are at their centres.
 
         Parameters
         ----------
-        params : ndarray of shape (n_parameters,)
+        params : array of shape (n_parameters,)
             Parameters.
 
         Returns
         -------
-        float
-            What weight decay multiplies; its gradient is the weights.
+        fields, centre : array of shape (weights_from,)
+            Logits, zero for units that are not binary, and the centres: one half for
+            binary units.
         """
-        weights = params[self.weights_from :]
-        return 0.5 * float(weights @ weights)
+        fields = self.independent(params)[: self.weights_from]
+        return fields, arrays_of(params).full(len(fields), 0.5, params.dtype)
 
     @abstractmethod
     def centre_weights(self, gradient, centre) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sktem.boltzmann.learning.prior import Prior
 from sktem.boltzmann.learning.solvers import StepRule
 from sktem.boltzmann.learning.state import ContrastiveState
 from sktem.boltzmann.learning.steps import m_step
@@ -30,7 +31,7 @@ def run(model, n_updates, **changes):
         model.layout.precisions(params)[:] = 1.5
     state, gaps = ContrastiveState(params, spawn_generators(0)), []
     options = dict(
-        model=model, adaptive=True, momentum=0.9, weight_decay=0.01, centering=True,
+        model=model, adaptive=True, momentum=0.9, prior=DECAY, centering=True,
         step_size_m=StepRule((0.2, 0.1), "step_size_m", np.inf),
     )  # fmt: skip
     run_settings = settings(**(options | changes))
@@ -42,15 +43,16 @@ def run(model, n_updates, **changes):
     return state, gaps
 
 
+DECAY = Prior(0.01)
 CHANGES = {
     "adapted": {},
-    "adapted, not decaying": {"weight_decay": 0.0},
+    "adapted, not decaying": {"prior": Prior(0.0)},
     "plain": {"adaptive": False, "momentum": 0.0},
     "plain, with momentum": {"adaptive": False},
 }
 
 
-def reference(model, n_updates, adaptive=True, momentum=0.9, weight_decay=0.01):
+def reference(model, n_updates, adaptive=True, momentum=0.9, prior=DECAY):
     """Return the parameters after the same steps: Kingma and Ba (2015), Algorithm 1."""
     rng, n = np.random.default_rng(0), model.n_parameters
     params = rng.normal(size=n)
@@ -61,7 +63,7 @@ def reference(model, n_updates, adaptive=True, momentum=0.9, weight_decay=0.01):
         gradient = 0.3 * rng.normal(size=n)
         rng.random(model.weights_from)
         gradient -= 0.3 * rng.normal(size=n)
-        gradient[weights] -= weight_decay * params[weights]
+        gradient[weights] -= prior.strength * params[weights]
         if not adaptive:
             first = momentum * first + 0.2 * gradient
             params = params + first
@@ -81,7 +83,7 @@ def test_steps(kind, case):
     expected = reference(model, 4, **changes)
     model.project(expected)
     np.testing.assert_allclose(state.params, expected, rtol=2e-4, atol=2e-5)
-    other, _ = run(model, 4, centering=False, **changes | {"weight_decay": 0.1})
+    other, _ = run(model, 4, centering=False, **changes | {"prior": Prior(0.1)})
     assert np.abs(other.params - state.params).max() > 1e-3
     centred, _ = run(model, 4, centering=True, **changes)
     assert np.abs(centred.params - state.params).max() > 1e-3

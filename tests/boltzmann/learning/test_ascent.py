@@ -6,6 +6,7 @@ from scipy import sparse
 
 from sktem import LatentBoltzmannMachine
 from sktem.boltzmann.learning.ascent import ExactAscent
+from sktem.boltzmann.learning.prior import Prior
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.normalisation.partition import ExactPartition
@@ -41,7 +42,7 @@ def problem(kind, n=60):
 def test_value_and_gradient(kind):
     """Against the sums by elimination, and against finite differences."""
     model, params, X = problem(kind)
-    ascent = ExactAscent(model, X, None, 0.01, 100)
+    ascent = ExactAscent(model, X, None, Prior(0.01), 100)
     value, gradient = ascent.evaluate(params)
     weights = params[model.weights_from :]
     exact = np.mean(model.log_unnormalised(params, X))
@@ -58,8 +59,8 @@ def test_rows_that_occur_often_count_as_often():
     model, params, X = problem("restricted")
     rows, counts = np.unique(X, axis=0, return_counts=True)
     assert len(rows) < len(X)
-    value, gradient = ExactAscent(model, X, None, 0.0, 100).evaluate(params)
-    few = ExactAscent(model, rows, counts / len(X), 0.0, 100)
+    value, gradient = ExactAscent(model, X, None, Prior(0.0), 100).evaluate(params)
+    few = ExactAscent(model, rows, counts / len(X), Prior(0.0), 100)
     assert few.evaluate(params)[0] == pytest.approx(value, abs=1e-12)
     np.testing.assert_allclose(few.evaluate(params)[1], gradient, atol=1e-12)
 
@@ -67,7 +68,7 @@ def test_rows_that_occur_often_count_as_often():
 @pytest.mark.parametrize("kind", MACHINES)
 def test_a_climb_ends_higher_and_within_bounds(kind):
     model, params, X = problem(kind)
-    ascent = ExactAscent(model, X, None, 0.0, 200)
+    ascent = ExactAscent(model, X, None, Prior(0.0), 200)
     end = ascent.climb(params.astype(model.dtype))
     assert end.dtype == model.dtype
     assert ascent.evaluate(end.astype(float))[0] > ascent.evaluate(params)[0] + 0.01

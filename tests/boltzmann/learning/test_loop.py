@@ -12,6 +12,7 @@ from sktem.boltzmann.learning.e_steps import (
     posterior_start,
 )
 from sktem.boltzmann.learning.loop import run_epochs
+from sktem.boltzmann.learning.prior import Prior
 from sktem.boltzmann.learning.rounds import RoundPolicy, Rounds
 from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.learning.state import ContrastiveSettings, ContrastiveState
@@ -40,7 +41,7 @@ def settings(solver="apcd", posterior=None, **changes):
         n_gibbs_e=4,
         n_gibbs_m=2,
         momentum=0.0,
-        weight_decay=0.0,
+        prior=Prior(0.0),
         adaptive=False,
         tol=None,
         centering=False,
@@ -63,7 +64,7 @@ def start(seed=0):
 def test_algorithm_1(momentum, decay, centering):
     """E.1 with one chain per row, E.2 and E.3 with a common a_t, M.1 and M.2."""
     state = start()
-    options = dict(momentum=momentum, weight_decay=decay, centering=centering)
+    options = dict(momentum=momentum, prior=Prior(decay), centering=centering)
     # So that nine updates see both ends of the moving average.
     run_epochs(settings(**options, centre_rate=0.25), X, state)
 

@@ -189,8 +189,10 @@ def clustered():
     centres = np.repeat(np.eye(3), 8, axis=1)
     cluster = rng.choice(3, 600, p=[0.6, 0.3, 0.1])
     X = (rng.random((600, 24)) < 0.04 + 0.92 * centres[cluster]).astype(float)
-    machine = LatentBoltzmannMachine(hidden_layer_sizes=6, random_state=0).fit(X)
-    return machine, X, centres
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=6, weight_decay=1 / 600, random_state=0
+    )
+    return machine.fit(X), X, centres
 
 
 def test_clusters_are_visited_in_their_proportions():

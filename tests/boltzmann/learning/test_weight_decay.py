@@ -1,4 +1,4 @@
-"""The prior of the weights, by default as strong as one row."""
+"""The prior of weights, by default as strong as one row, and of fields."""
 
 import warnings
 
@@ -7,6 +7,11 @@ import pytest
 from scipy import optimize
 
 from sktem import LatentBoltzmannMachine
+from sktem.boltzmann import stream
+from sktem.boltzmann.learning.loop import update
+from sktem.boltzmann.learning.prior import Prior
+from sktem.boltzmann.machines.graph_machine import GraphMachine
+from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.evaluation import enumerate_moments
 from sktem.exceptions import FitWarning
 from sktem.graphs import Graph, complete_graph
@@ -15,6 +20,9 @@ RNG = np.random.default_rng(0)
 X = (RNG.random((60, 5)) < 0.4).astype(float)
 X[:, 1] = np.where(RNG.random(60) < 0.8, X[:, 0], X[:, 1])
 WHOLE = Graph(complete_graph(5))
+JOINED = (WHOLE.first == np.arange(5)[:, None]) | (
+    WHOLE.second == np.arange(5)[:, None]
+)
 
 
 def machine(**options):
@@ -29,9 +37,15 @@ def posterior_mode(rows, n_rows):
     def loss(theta):
         log_partition, units, pairs = enumerate_moments(WHOLE, theta[:5], theta[5:])
         slope = n_rows * (np.concatenate([units, pairs]) - seen)
-        slope[5:] += theta[5:]
-        # Minus the log-density of a standard normal prior, but for a constant.
-        prior = 0.5 * theta[5:] @ theta[5:]
+        # Minus the log-density of a normal prior, wider than the standard one from ten
+        # on; and half a row of each value of a unit with neighbours on half the time.
+        squares = theta[5:] @ theta[5:]
+        slope[5:] += theta[5:] / max(1, squares / 10)
+        fields = theta[:5] + 0.5 * JOINED @ theta[5:]
+        prior = 0.5 * min(squares, 10 + 10 * np.log(max(squares, 10) / 10))
+        prior += np.log(np.cosh(fields / 2)).sum()
+        slope[:5] += np.tanh(fields / 2) / 2
+        slope[5:] += JOINED.T @ np.tanh(fields / 2) / 4
         return n_rows * (log_partition - seen @ theta) + prior, slope
 
     found = optimize.minimize(loss, np.zeros(15), jac=True, options={"gtol": 1e-9})
@@ -75,21 +89,75 @@ def test_shares_of_rows_are_told():
     machine(graph=complete_graph(5)).fit(X, sample_weight=60 * shares)
 
 
-@pytest.mark.parametrize("visible", ["binary", "spin", "gaussian"])
-def test_the_default_is_one_over_the_rows(visible):
-    rows = 2 * X - 1 if visible == "spin" else X
-    common = dict(hidden_layer_sizes=3, visible=visible, max_iter=6, tol=None)
-    one, two = (
-        machine(weight_decay=decay, **common).fit(rows) for decay in ("auto", 1 / 60)
+MODELS = {
+    "graph": GraphMachine(WHOLE, np.array([1, 4])),
+    "layers": LayeredMachine((4, 3, 2)),
+    "gaussian": LayeredMachine((4, 3), gaussian=True),
+    "table": LayeredMachine((7, 3), gaussian=2, groups=(3,)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("most", [1.5, np.inf])
+def test_the_gradient_is_that_of_the_value(name, most):
+    model, rng = MODELS[name], np.random.default_rng(0)
+    params = rng.normal(0, 1.5, model.n_parameters)
+    prior, start = Prior(0.3, True, most), np.zeros(model.n_parameters)
+    gradient = start.copy()
+    prior.descend(model, params, gradient)
+    numerical = optimize.approx_fprime(
+        params, lambda theta: prior.value(model, theta), 1e-7
     )
-    np.testing.assert_array_equal(one.params_, two.params_)
-    none = machine(weight_decay=0.0, **common).fit(rows)
-    assert none.weight_decay_ == 0 and (none.params_ != one.params_).any()
+    np.testing.assert_allclose(-gradient, numerical, atol=2e-6)
+    squares = np.sum(params[model.weights_from :] ** 2)
+    assert squares > 2 * 1.5
+    weights = gradient.copy()
+    Prior(0.3).descend(model, params, start)
+    assert (start[: model.weights_from] == 0).all()  # a given one is of weights alone
+    assert np.abs(weights - start).max() > 0.01
+
+
+def test_the_prior_does_not_depend_on_what_is_called_1():
+    model, rng = LayeredMachine((4, 3)), np.random.default_rng(0)
+    params, turned = rng.normal(size=(2, model.n_parameters))
+    visible, hidden = slice(0, 4), slice(4, 7)
+    W, V = (model.layout.weights_between(p, 0) for p in (params, turned))
+    turned[visible], V[:] = -params[visible], -W
+    turned[hidden] = params[hidden] + W.sum(axis=0)
+    prior = Prior(1.0, True)
+    # As x becomes 1 - x in all visible units.
+    assert prior.value(model, turned) == pytest.approx(prior.value(model, params))
+    assert abs(np.sum(turned[:7] ** 2) - np.sum(params[:7] ** 2)) > 0.1
+
+
+def test_constant_columns_of_few_rows_are_no_certainty():
+    """New rows are as likely as under columns with half a row of each value more."""
+    rng, p = np.random.default_rng(0), np.linspace(0.03, 0.3, 10)
+    rows, new = ((rng.random((n, 10)) < p) * 1.0 for n in (20, 2000))
+    share = (rows.sum(axis=0) + 0.5) / 21
+    alone = (new @ np.log(share) + (1 - new) @ np.log1p(-share)).mean()
+    assert (rows == rows[0]).all(axis=0).any()
+    fitted = machine(hidden_layer_sizes=8).fit(rows)
+    assert fitted.converged_ and fitted.score(new) > alone - 0.1
+    weights_alone = machine(hidden_layer_sizes=8, weight_decay=1 / 20).fit(rows)
+    assert weights_alone.score(new) < alone - 0.5
+
+
+def test_weights_that_the_rows_ask_for_are_not_held_back():
+    """Exclusive ors have no more free probabilities than states of their columns."""
+    rng = np.random.default_rng(0)
+    coins = rng.integers(0, 2, (1600, 3))
+    rows = np.column_stack([coins, coins[:, :2] ^ coins[:, 1:]]) * 1.0
+    truth = -3 * np.log(2)
+    fitted = machine(hidden_layer_sizes=12).fit(rows[:800])
+    assert fitted.converged_ and fitted.score(rows[800:]) > truth - 0.05
+    narrow = machine(hidden_layer_sizes=12, weight_decay=1 / 800).fit(rows[:800])
+    assert narrow.score(rows[800:]) < truth - 0.1
 
 
 def test_a_stream_counts_its_rows():
-    stream = machine(hidden_layer_sizes=3, batch_size=20)
-    found = [stream.partial_fit(X[k : k + 30]).weight_decay_ for k in (0, 30)]
+    chunks = machine(hidden_layer_sizes=3, batch_size=20)
+    found = [chunks.partial_fit(X[k : k + 30]).weight_decay_ for k in (0, 30)]
     assert found == [1 / 20, 1 / 60]
     fitted = machine(hidden_layer_sizes=3, batch_size=20, max_iter=3, tol=None).fit(X)
     assert fitted.partial_fit(X[:40]).weight_decay_ == 1 / 100
@@ -97,14 +165,16 @@ def test_a_stream_counts_its_rows():
     assert given.partial_fit(X).weight_decay_ == 0.3
 
 
-def test_updates_of_a_stream_have_the_decay_of_the_rows_so_far():
-    """Two batches, one with each decay, against what is given for each of them."""
-    auto = machine(hidden_layer_sizes=3, batch_size=30).partial_fit(X)
-    given = machine(hidden_layer_sizes=3, batch_size=30, weight_decay=1 / 30)
-    given.partial_fit(X[:30]).set_params(weight_decay=1 / 60).partial_fit(X[30:])
-    np.testing.assert_array_equal(auto.params_, given.params_)
-    given.set_params(weight_decay=1 / 30).partial_fit(X)
-    assert (auto.partial_fit(X).params_ != given.params_).any()
+def test_updates_of_a_stream_have_the_prior_of_the_rows_so_far(monkeypatch):
+    strengths = []
+
+    def updated(settings, *others):
+        strengths.append(settings.prior.strength)
+        update(settings, *others)
+
+    monkeypatch.setattr(stream, "update", updated)
+    machine(hidden_layer_sizes=3, batch_size=30).partial_fit(X)
+    assert sorted(set(strengths)) == [1 / 60, 1 / 30]
 
 
 @pytest.mark.parametrize("seed", [2])
