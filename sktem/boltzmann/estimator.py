@@ -498,7 +498,7 @@ class LatentBoltzmannMachine(
             settings, units, inputs, self.n_mean_field, shares, self.verbose, warm
         )
         state = self._fit(fit, X, weights, new_run, finish=finish)
-        warn_of_fit(settings, state, mass)
+        warn_of_fit(settings, state, mass, X, units)
         if self.weight_decay == "auto":
             warn_of_small_weights(X.shape[0], mass)
         if kind == "binary" and self.graph is None:

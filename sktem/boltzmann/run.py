@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.stats import yeojohnson_llf
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import PowerTransformer
 
 from sktem.boltzmann.learning.loop import run_epochs
 from sktem.boltzmann.learning.objective import Objective
@@ -32,6 +34,9 @@ FAR_BY_COLUMN = 0.02
 DEPENDENT, LARGE_GAIN = 3.0, 0.5
 #: Rows from which on columns that exclude each other do so hardly by chance.
 FEWEST_ROWS = 20
+
+#: Nats that a power transform of a column gains where it is skewed, and rows of it.
+SKEWED, SKEW_ROWS = 0.1, 1000
 
 #: Distinct whole numbers of a column that may be codes of labels, and rows of each.
 CODES, ROWS_OF_CODE = 10, 5
@@ -93,7 +98,7 @@ class MachineFit:
         return watch
 
 
-def warn_of_fit(settings, state, n_rows) -> None:
+def warn_of_fit(settings, state, n_rows, X, units) -> None:
     """Warn of likelihoods that are too low or still rise, of chance, and of events."""
     if settings.tol is not None and settings.n_epochs:
         rounds = state.rounds
@@ -104,6 +109,7 @@ def warn_of_fit(settings, state, n_rows) -> None:
             best += settings.prior.value(settings.model, state.estimate)
             chance = _chance(settings, state, best, n_rows)
         _warn_of_likelihood(settings, state, best, chance)
+        _warn_of_skew(rounds, best, X, units)
         # Under a prior parameters gain less by chance, and real gains may be small:
         # there is a doubt where pairs of columns depend no more than by chance.
         gain, by_chance = best - state.rounds.base, state.rounds.dependence < DEPENDENT
@@ -138,6 +144,28 @@ def _chance(settings, state, best, n_rows):
         f"independent units. Compare the score of rows left out, and use {stronger}, "
         "fewer hidden units, or more rows."
     )
+
+
+def _warn_of_skew(rounds, best, X, units):
+    """Warn if columns alone, after a power transform, are more likely than the fit."""
+    gains = {}
+    for name, values in _real_columns(X, units):
+        values = values[:: -(-len(values) // SKEW_ROWS)]
+        if len(np.unique(values)) > CODES:
+            transform = PowerTransformer(standardize=False).fit(values[:, None])
+            power = transform.lambdas_[0]
+            rise = yeojohnson_llf(power, values) - yeojohnson_llf(1.0, values)
+            gains[name] = rise / len(values)
+    alone = rounds.base + sum(gains.values())
+    if alone > best:
+        skewed = [name for name, gain in gains.items() if gain > SKEWED]
+        warn_user(
+            f"{_named(skewed)} are skewed: after PowerTransformer(), columns that do "
+            f"not depend on each other are more likely ({alone:.4g} per row, densities "
+            f"of the columns as they are) than under the fit ({best:.4g}). Transform "
+            "them first, by it or by their logarithms.",
+            FitWarning,
+        )
 
 
 def _warn_of_likelihood(settings, state, best, chance):
@@ -266,24 +294,34 @@ def warn_of_one_hot(X) -> None:
         )
 
 
-def warn_of_codes(X, units) -> None:
-    """Warn of columns of few whole numbers that were taken for real numbers."""
+def _real_columns(X, units):
+    """Yield names and values of columns that are taken for real numbers."""
     table = units.table
     if not isinstance(X, np.ndarray) or units.kind not in ("gaussian", "table"):
         return
     n = X.shape[1] if table is None else table.n_normal
     names = [f"{k}" for k in range(n)] if table is None else table.labels()[:n]
-    suspects = []
     for name, column in zip(names, X.T, strict=False):
-        values = column[~np.isnan(column)]
+        yield name, column[~np.isnan(column)]
+
+
+def _named(names):
+    """Return the names of columns, of many the first ones."""
+    more = ", ..." if len(names) > 3 else ""
+    return f"Columns {', '.join(names[:3])}{more}"
+
+
+def warn_of_codes(X, units) -> None:
+    """Warn of columns of few whole numbers that were taken for real numbers."""
+    suspects = []
+    for name, values in _real_columns(X, units):
         if (values == np.floor(values)).all():
             n_distinct = len(np.unique(values))
             if 2 <= n_distinct <= CODES and n_distinct * ROWS_OF_CODE <= len(values):
                 suspects.append(name)
     if suspects:
-        more = ", ..." if len(suspects) > 3 else ""
         warn_user(
-            f"Columns {', '.join(suspects[:3])}{more} hold few distinct whole numbers, "
+            f"{_named(suspects)} hold few distinct whole numbers, "
             "and visible='auto' has taken them for real numbers. If they are codes of "
             "categories, say so by a list with the kind of each column, such as "
             "visible=['categorical', 'gaussian']; if not, by visible='gaussian'.",

@@ -130,3 +130,14 @@ def test_codes_are_told_where_nothing_was_said():
         LatentBoltzmannMachine(visible=visible, **SHORT).fit(X)
     LatentBoltzmannMachine(**SHORT).fit(X[:15])
     LatentBoltzmannMachine(**SHORT).fit(np.c_[RNG.poisson(40, 60), NUMBERS])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_skewed_columns_are_told():
+    """Not columns of clusters, however unequal: a machine has these."""
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=(600, 2)) @ [[1.0, 0.6], [0.0, 0.8]]
+    with pytest.warns(FitWarning, match="0, 1 are skewed.*PowerTransformer"):
+        LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(np.exp(normal))
+    rare = 10.0 * (rng.random((600, 1)) < 0.05) + rng.normal(size=(600, 2))
+    LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(rare)
