@@ -89,7 +89,11 @@ def expected_counts(
         for j in range(len(tile)):
             column, origin = numbers.columns[j], numbers.centre[j]
             for lane in range(n_rows):
-                tile[j, lane] = X[first + lane, column] - origin
+                x = X[first + lane, column]
+                tile[j, lane] = x - origin
+                spoilt += 0.0 if x == x else 1.0
+        if spoilt > 0.0:
+            return np.nan
         for k in range(K):
             row, state_cells = joint[k * LANES : (k + 1) * LANES], cells[k]
             row[:] = log_weights[k]
@@ -105,9 +109,7 @@ def expected_counts(
             if len(tile):
                 distance_tile(tile, numbers.means[k], numbers.factors[k], False, value)
                 for lane in range(LANES):
-                    term = value[lane]
-                    row[lane] -= 0.5 * term
-                    spoilt += 0.0 if term == term else 1.0
+                    row[lane] -= 0.5 * value[lane]
         softmax_tile(joint, K, LANES, largest, total, value)
         for lane in range(n_rows):
             weight = weights[first + lane] if len(weights) else 1.0
