@@ -109,15 +109,15 @@ class Chain(BaseEstimator):
 
     def of_states(self, states, X, params) -> np.ndarray:
         """Return the statistics of each sequence for given states, (n_sequences, .)."""
-        K = self.n_states
-        counts = np.zeros((len(X), K * (1 + K)))
+        K, width = self.n_states, self.n_states * (1 + self.n_states)
         sequence = np.repeat(np.arange(len(X)), X.lengths)
         used = np.flatnonzero(X.begins)
-        counts[used, states[X.offsets[:-1][used]]] += 1.0
+        first = used * width + states[X.offsets[:-1][used]]
         inner = sequence[1:] == sequence[:-1]
         pair = K + K * states[:-1][inner] + states[1:][inner]
-        np.add.at(counts, (sequence[1:][inner], pair), 1.0)
-        return counts
+        cells = np.concatenate([first, sequence[1:][inner] * width + pair])
+        counts = np.bincount(cells, minlength=len(X) * width)
+        return counts.reshape(len(X), width).astype(np.float64)
 
     def of_draws(self, states, X, params) -> np.ndarray:
         """Return mean statistics of each sequence over draws, (n_draws, n_rows)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from sktem.hidden_markov.long_sequence import (
 from sktem.hidden_markov.rows import ObservedSequences, each_part
 from sktem.kernels.blocks import iterate_blocks
 from sktem.models.base import LatentModel
-from sktem.sequences.rows import each_block
+from sktem.sequences.rows import each_block, rows_of
 
 __all__ = ["HiddenMarkovParams", "SequenceModel"]
 
@@ -37,22 +38,30 @@ class HiddenMarkovParams(NamedTuple):
     emission: Any
 
 
-class Visit(NamedTuple):
-    """Probabilities of the states of a sequence, as a solver remembers them.
+@dataclass(frozen=True)
+class Visited:
+    """Probabilities of the states of sequences that were visited together.
 
     Attributes
     ----------
+    offsets : ndarray of int of shape (n_sequences + 1,)
+        Where sequences begin.
     gamma : ndarray of shape (n_rows, K)
         Probabilities of the states, or shares of draws.
-    chain : ndarray of shape (n_statistics,)
+    chain : ndarray of shape (n_sequences, n_statistics)
         Statistics of the chain.
     emission : NamedTuple
         Parameters at which what is not observed is expected.
     """
 
+    offsets: np.ndarray
     gamma: np.ndarray
     chain: np.ndarray
     emission: Any
+
+
+#: What a solver remembers of a sequence: its place among those of a visit.
+VISIT = np.dtype([("visited", object), ("place", np.intp)])
 
 
 class SequenceModel(LatentModel):
@@ -186,19 +195,22 @@ class SequenceModel(LatentModel):
     @one_blas_thread
     def posterior(self, X, params):
         """Return the probabilities of the states of each sequence."""
-        visits = np.empty(len(X), dtype=object)
+        visits = np.empty(len(X), dtype=VISIT)
         for part in each_part(X, self.chain.n_states):
             rows = X[part]
             smooth, matrices = self.smoothed(rows, params)
             chain = self.chain.of_each(smooth, matrices, rows, params.chain)
-            self._visits(visits[part], rows, smooth.gamma, chain, params)
+            visits["visited"][part] = Visited(
+                rows.offsets, smooth.gamma, chain, params.emission
+            )
+            visits["place"][part] = np.arange(len(rows))
         return visits
 
     @one_blas_thread
     def draw_posterior(self, X, params, n_draws, rng):
         """Draw the states of each sequence; return their shares of the draws."""
         seed, keys = row_keys(rng, len(X))
-        visits = np.empty(len(X), dtype=object)
+        visits = np.empty(len(X), dtype=VISIT)
         K = self.chain.n_states
         for part in each_part(X, self.chain.n_states):
             rows = X[part]
@@ -214,33 +226,41 @@ class SequenceModel(LatentModel):
             for drawn in states:
                 gamma[places, drawn] += 1.0 / n_draws
             chain = self.chain.of_draws(states, rows, params.chain)
-            self._visits(visits[part], rows, gamma, chain, params)
+            visits["visited"][part] = Visited(
+                rows.offsets, gamma, chain, params.emission
+            )
+            visits["place"][part] = np.arange(len(rows))
         return visits
-
-    @staticmethod
-    def _visits(out, X, gamma, chain, params):
-        """Write what is known of each sequence."""
-        for i in range(len(X)):
-            rows = slice(X.offsets[i], X.offsets[i + 1])
-            out[i] = Visit(gamma[rows], chain[i], params.emission)
 
     @one_blas_thread
     def mean_statistics(self, X, Z, sample_weight=None):
         """Average the statistics for given probabilities of the states."""
         weights = np.ones(len(X)) if sample_weight is None else sample_weight
-        chain = sum(w * visit.chain for w, visit in zip(weights, Z, strict=True))
+        visits, chain = Z["visited"], 0.0
+        emissions = np.zeros(len(X), dtype=np.intp)
+        gamma = np.empty((X.n_rows, self.chain.n_states))
+        groups = _groups([id(visited) for visited in visits])
+        rows, _ = rows_of(X.offsets, np.concatenate(groups))
+        first = 0
+        for members in groups:
+            visited, chosen = visits[members[0]], Z["place"][members]
+            chain = chain + weights[members] @ visited.chain[chosen]
+            found = visited.gamma[rows_of(visited.offsets, chosen)[0]]
+            gamma[rows[first : first + len(found)]] = found
+            first += len(found)
+            emissions[members] = id(visited.emission)
+        if sample_weight is not None:
+            gamma *= np.repeat(weights, X.lengths)[:, None]
+        if not np.isnan(X.X[X.seen()]).any():
+            emissions[:] = 0
         # What is missing is expected at the parameters of each visit.
-        groups: dict[int, list[int]] = {}
-        complete = not np.isnan(X.X[X.seen()]).any()
-        for i, visit in enumerate(Z):
-            groups.setdefault(0 if complete else id(visit.emission), []).append(i)
         emission: Any = 0.0
-        for members in groups.values():
-            chosen = np.array(members)
-            rows = X[chosen] if len(groups) > 1 else X
-            gamma = np.concatenate([weights[i] * Z[i].gamma for i in members])
-            params = Z[members[0]].emission
-            emission = emission + self._of_emission(rows, gamma, params)
+        for members in _groups(emissions):
+            some = len(members) < len(X)
+            own = gamma[rows_of(X.offsets, members)[0]] if some else gamma
+            emission = emission + self._of_emission(
+                X[members] if some else X, own, visits[members[0]].emission
+            )
         scale = weights.sum() * self.rows_per_sequence
         return np.concatenate([chain, emission]) / scale
 
@@ -306,6 +326,13 @@ class SequenceModel(LatentModel):
         if self.emission_of_state is not None:
             K = int(self.emission_of_state.max()) + 1
         return count + self.emission.n_parameters(K, n_features, params.emission)
+
+
+def _groups(values):
+    """Return the places of equal values, in their order."""
+    values = np.asarray(values)
+    order = np.argsort(values, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
 
 
 def _total(parts):

@@ -145,16 +145,12 @@ class Smoothed(NamedTuple):
     def transitions_of_each(self, matrices: Matrices, offsets) -> np.ndarray:
         """Return expected transitions of each sequence, (n_sequences, K, K)."""
         K = matrices.n_states
-        transitions = np.zeros((len(offsets) - 1, K, K))
-        for i, (first, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
-            if i in self.others:
-                transitions[i] = self.others[i].sum(axis=0)
-                continue
-            product = self.before[first : stop - 1].T @ self.after[first + 1 : stop]
-            transitions[i] = product[:K, :K]
-        ordinary = np.ones(len(transitions), dtype=bool)
-        ordinary[list(self.others)] = False
-        transitions[ordinary] *= matrices.probabilities[0]
+        transitions = np.empty((len(offsets) - 1, K, K))
+        _kernels("logits").sequence_transitions(
+            self.before, self.after, offsets, matrices.transitions, transitions
+        )
+        for i, pairs in self.others.items():
+            transitions[i] = pairs.sum(axis=0)
         return transitions
 
     def transitions_of_rows(self, matrices: Matrices, offsets) -> np.ndarray:

@@ -95,11 +95,7 @@ class Sequences:
                 return self._of(rows, offsets, slice(start, max(stop, start)))
             sequences = np.arange(n)[sequences]
         sequences = np.asarray(sequences)
-        lengths = self.lengths[sequences]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        first = self.offsets[sequences] - offsets[:-1]
-        rows = np.arange(offsets[-1]) + np.repeat(first, lengths)
-        return self._of(rows, offsets, sequences)
+        return self._of(*rows_of(self.offsets, sequences), sequences)
 
     def _of(self, rows, offsets, sequences):
         fields = {name: getattr(self, name) for name in self.shared}
@@ -126,6 +122,14 @@ class Sequences:
     def __getstate__(self):
         """Leave out the copies, which are made again when they are needed."""
         return {**self.__dict__, "_repeated": {}}
+
+
+def rows_of(offsets, sequences) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of some sequences one after the other, and where these begin."""
+    first = offsets[sequences]
+    lengths = offsets[sequences + 1] - first
+    begins = np.concatenate([[0], np.cumsum(lengths)])
+    return np.arange(begins[-1]) + np.repeat(first - begins[:-1], lengths), begins
 
 
 def each_block(X, function, arguments) -> list:

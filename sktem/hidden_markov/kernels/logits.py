@@ -102,6 +102,34 @@ def row_transitions(before, after, transitions, which, out):
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
+def sequence_transitions(before, after, offsets, transitions, out):
+    """Fill in the sums of `row_transitions` over the rows of each sequence.
+
+    There is one matrix of probabilities, and zeros in `before` at last rows.
+
+    Parameters
+    ----------
+    before, after, transitions
+        As of `row_transitions`.
+    offsets : ndarray of int of shape (n_sequences + 1,)
+        Where sequences begin.
+    out : ndarray of shape (n_sequences, K, K)
+        Gets the transitions.
+    """
+    K = out.shape[1]
+    out[:] = 0.0
+    for s in range(out.shape[0]):
+        for t in range(offsets[s], offsets[s + 1] - 1):
+            for i in range(K):
+                x = before[t, i]
+                for j in range(K):
+                    out[s, i, j] += x * after[t + 1, j]
+        for i in range(K):
+            for j in range(K):
+                out[s, i, j] *= transitions[0, 0, i, j]
+
+
+@njit(**OUTER, fastmath=FAST, error_model="numpy")
 def derivatives(pairs, p, Z, slopes, curvatures):
     """Add up derivatives of the expected log-probabilities by the coefficients.
 
