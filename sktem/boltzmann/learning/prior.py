@@ -53,7 +53,7 @@ class Prior:
             xp = arrays_of(fields).xp
             size = xp.abs(fields)
             halves = size + 2.0 * xp.log1p(xp.exp(-size))
-            total += float(xp.sum(halves)) - 2.0 * np.log(2.0) * len(fields)
+            total += float(xp.sum(halves)) - 2.0 * np.log(2.0) * fields.shape[0]
         return 0.5 * self.strength * total - self.offset
 
     def descend(self, model, params, gradient) -> None:

@@ -352,7 +352,7 @@ class LayeredMachine(BoltzmannModel):
         fields[self.layout.n_units :] = 0.0
         for block in self.layout.visible_blocks:
             fields[block.columns] = 0.0
-            centre[block.columns] = arrays_of(params).asarray(block.start)
+            centre[block.columns] = arrays_of(params).asarray(block.start, params.dtype)
         return fields, centre
 
     def log_densities(self, params, chains, X=None, observed=None):

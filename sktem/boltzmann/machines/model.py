@@ -620,7 +620,7 @@ class BoltzmannModel(ABC):
             binary units.
         """
         fields = self.independent(params)[: self.weights_from]
-        return fields, arrays_of(params).full(len(fields), 0.5, params.dtype)
+        return fields, arrays_of(params).full(fields.shape[0], 0.5, params.dtype)
 
     @abstractmethod
     def centre_weights(self, gradient, centre) -> None:
