@@ -157,8 +157,8 @@ def _warn_of_skew(rounds, best, X, units):
             rise = yeojohnson_llf(power, values) - yeojohnson_llf(1.0, values)
             gains[name] = rise / len(values)
     alone = rounds.base + sum(gains.values())
-    if alone > best:
-        skewed = [name for name, gain in gains.items() if gain > SKEWED]
+    skewed = [name for name, gain in gains.items() if gain > SKEWED]
+    if skewed and alone > best:
         warn_user(
             f"{_named(skewed)} are skewed: after PowerTransformer(), columns that do "
             f"not depend on each other are more likely ({alone:.4g} per row, densities "
