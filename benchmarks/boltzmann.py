@@ -420,6 +420,7 @@ def main():
     warnings.simplefilter("ignore")
     print(describe())
     if options.graphs:
+        grid()
         graphs()
         return
     if device is not None:

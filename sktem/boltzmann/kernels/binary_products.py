@@ -17,7 +17,7 @@ from llvmlite import ir  # numba comes with it
 from numba import njit, types
 from numba.extending import intrinsic
 
-from sktem.kernels.prefetch import LINE, prefetch
+from sktem.kernels.prefetch import LINE
 
 __all__ = ["code_rows", "coded_product"]
 
@@ -63,41 +63,6 @@ def _fill_table(typingctx, table, rows, stride):
             for code, total in enumerate(sums):
                 place = _place(builder, table, code * _BYTES + begin, _EIGHT)
                 builder.store(total, place, align=4)
-        return context.get_dummy_value()
-
-    return _ADDRESSES, generate
-
-
-@intrinsic
-def transpose_block(typingctx, target, source, stride):
-    """Equal ``target[:8, :8] = source[:8, :8].T``.
-
-    Addresses of float32 matrices; a row of the target is `COLUMNS` long, and the rows
-    of the source are `stride` bytes apart.
-    """
-
-    def generate(context, builder, signature, arguments):
-        target, source, stride = arguments
-        rows = []
-        for _ in range(8):
-            rows.append(builder.load(_place(builder, source, 0, _EIGHT), align=4))
-            source = builder.add(source, stride)
-        halves = [
-            ir.Constant(
-                ir.VectorType(ir.IntType(32), 8),
-                [entry + row for entry in range(begin, begin + 4) for row in (0, 8)],
-            )
-            for begin in (0, 4)
-        ]
-        # Three perfect shuffles of the 64 entries are the transpose.
-        for _ in range(3):
-            rows = [
-                builder.shuffle_vector(rows[i], rows[i + 4], half)
-                for i in range(4)
-                for half in halves
-            ]
-        for i, row in enumerate(rows):
-            builder.store(row, _place(builder, target, i * _BYTES, _EIGHT), align=4)
         return context.get_dummy_value()
 
     return _ADDRESSES, generate
@@ -226,32 +191,10 @@ def _copy_part(part, b, transposed, begin, height, first, width):
             for j in range(width):
                 part[i, j] = b[begin + i, first + j]
         return at, ROW_BYTES
-    whole, size = height - height % 8, 4 * b.shape[1]
-    for j in range(0, width - width % 8, 8):
-        source = np.uint64(b.ctypes.data) + np.uint64((first + j) * size + 4 * begin)
-        for i in range(0, whole, 8):
-            target = at + np.uint64(i) * ROW_BYTES + np.uint64(4 * j)
-            transpose_block(target, source + np.uint64(4 * i), np.uint64(size))
     for j in range(width):
-        start = whole if j < width - width % 8 else 0
-        for i in range(start, height):
+        for i in range(height):
             part[i, j] = b[first + j, begin + i]
     return at, ROW_BYTES
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _part_after(b, transposed, begin, first, width):
-    """Return where `_copy_part` reads next, in how many rows of how many lines."""
-    k, size, begin = b.shape[1 if transposed else 0], 4 * b.shape[1], begin + _DEPTH
-    at = np.uint64(b.ctypes.data)
-    if transposed:
-        rows = width if begin < k else 0
-        return at + np.uint64(first * size + 4 * begin), rows, 4 * _DEPTH // 64
-    return (
-        at + np.uint64(begin * size + 4 * first),
-        min(k - begin, _DEPTH),
-        _BYTES // 64,
-    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -287,16 +230,7 @@ def coded_product(codes, b, transposed, out):
                 code_at = np.uint64(codes.ctypes.data)
                 code_at += np.uint64(top * n_codes + begin // 4)
                 total_at = sums_at
-                # b is too large for the second cache, and read by stripes that no
-                # machine foresees.
-                ahead, n_ahead, n_lines = _part_after(
-                    b, transposed, begin, first, width
-                )
-                for i in range(rows):
-                    if i < n_ahead:
-                        for line in range(n_lines):
-                            prefetch(ahead + np.uint64(LINE * line))
-                        ahead += np.uint64(4 * b.shape[1])
+                for _ in range(rows):
                     add_tables(n_tables, total_at, table_at, code_at)
                     total_at += ROW_BYTES
                     code_at += size

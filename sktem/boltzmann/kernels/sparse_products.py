@@ -14,14 +14,8 @@ from llvmlite import ir  # numba comes with it
 from numba import njit, types
 from numba.extending import intrinsic
 
-from sktem.kernels.prefetch import LINE
-
 #: Columns whose sums are in registers at a time.
 STRIPE = 64
-#: Rows of the second factor at a time, so that what is added is in the first cache.
-ROWS = 128
-#: Uses of such a row from which on a copy of it pays.
-OFTEN = 20
 
 _ZERO = np.float32(0.0)
 _NONE = np.uint64(0)
@@ -57,17 +51,16 @@ def _lowest_bit(typingctx, word):
 
 
 @intrinsic
-def _sum_listed(typingctx, out, b, stride, places, values, count, begins):
-    """Equal ``out[:STRIPE] += values[:count] @ b[places[:count], :STRIPE]``.
+def _sum_listed(typingctx, out, b, stride, places, values, count):
+    """Equal ``out[:STRIPE] = values[:count] @ b[places[:count], :STRIPE]``.
 
-    From zero if the sum begins. Addresses of float32, of rows of b that are some bytes
+    Addresses of float32, of rows of b that are some bytes
     apart, and of int64 places.
     """
 
     def generate(context, builder, signature, arguments):
-        out, b, stride, places, values, count, begins = arguments
-        zeros, start = ir.Constant(_SUMS, [0.0] * STRIPE), builder.block
-        base = builder.select(begins, zeros, _load(builder, out, _SUMS, 4))
+        out, b, stride, places, values, count = arguments
+        base, start = ir.Constant(_SUMS, [0.0] * STRIPE), builder.block
         loop = builder.append_basic_block("entries")
         end = builder.append_basic_block("end")
         empty = builder.icmp_unsigned("==", count, _WORD(0))
@@ -96,29 +89,7 @@ def _sum_listed(typingctx, out, b, stride, places, values, count, begins):
         builder.store(total, builder.inttoptr(out, _SUMS.as_pointer()), align=4)
         return context.get_dummy_value()
 
-    return types.void(*[types.uintp] * 6, types.boolean), generate
-
-
-@intrinsic
-def _copy_row(typingctx, target, source):
-    """Equal ``target[:] = source``, addresses of `STRIPE` float32."""
-
-    def generate(context, builder, signature, arguments):
-        target, source = arguments
-        place = builder.inttoptr(target, _SUMS.as_pointer())
-        builder.store(_load(builder, source, _SUMS, 4), place, align=4)
-        return context.get_dummy_value()
-
-    return types.void(types.uintp, types.uintp), generate
-
-
-@njit(cache=True, nogil=True)
-def _copy_rows(target, source, stride, count):
-    """Copy `STRIPE` columns of rows that are some bytes apart."""
-    for _ in range(count):
-        _copy_row(target, source)
-        target += np.uint64(4 * STRIPE)
-        source += stride
+    return types.void(*[types.uintp] * 6), generate
 
 
 @njit(cache=True, nogil=True)
@@ -178,21 +149,6 @@ def list_by_column(a, limit, starts, places, values):
 
 
 @njit(cache=True, nogil=True)
-def _part_edges(starts, places, n_parts):
-    """Return where the entries of each part of `ROWS` places begin, for each row."""
-    n = len(starts) - 1
-    edges = np.empty((n_parts + 1, n), np.int64)
-    for i in range(n):
-        entry = starts[i]
-        for part in range(n_parts):
-            edges[part, i] = entry
-            while entry < starts[i + 1] and places[entry] < ROWS * (part + 1):
-                entry += 1
-        edges[n_parts, i] = entry
-    return edges
-
-
-@njit(cache=True, nogil=True)
 def listed_product(starts, places, values, b, out):
     """Equal ``out[:] = a @ b`` for the matrix a that was listed by row.
 
@@ -202,32 +158,17 @@ def listed_product(starts, places, values, b, out):
     # From here on addresses replace numba's indexing.
     if m < STRIPE or out.shape[1] != m or out.shape[0] != len(starts) - 1:
         raise ValueError("the shapes of lists, b and out do not fit")
-    n_parts = max((k + ROWS - 1) // ROWS, 1)
-    edges = _part_edges(starts, places, n_parts)
     place_at, value_at = np.uint64(places.ctypes.data), np.uint64(values.ctypes.data)
-    size, short = np.uint64(4 * m), np.uint64(4 * STRIPE)
-    # Each row of a copy begins at a line.
-    copies = starts[-1] >= OFTEN * k
-    copy = np.empty((min(k, ROWS) if copies else 0) * STRIPE + LINE // 4, np.float32)
-    copy_at = np.uint64(copy.ctypes.data) + np.uint64(-copy.ctypes.data % LINE)
+    size = np.uint64(4 * m)
     for begin in range(0, m, STRIPE):
         # The last stripe overlaps the one before it.
         first = np.uint64(4 * min(begin, m - STRIPE))
-        for part in range(n_parts):
-            row_at, stride = np.uint64(b.ctypes.data) + first, size
-            skipped = np.uint64(ROWS * part)
-            if copies:
-                count = np.uint64(min(ROWS, k - ROWS * part))
-                _copy_rows(copy_at, row_at + skipped * size, size, count)
-                row_at, stride = copy_at - skipped * short, short
-            out_at = np.uint64(out.ctypes.data) + first
-            for i in range(out.shape[0]):
-                entry = np.uint64(edges[part, i])
-                count = np.uint64(edges[part + 1, i]) - entry
-                _sum_listed(
-                    out_at, row_at, stride, place_at + np.uint64(8) * entry,
-                    value_at + np.uint64(4) * entry, count, part == 0,
-                )  # fmt: skip
-                out_at += size
-    # numba frees an array after its last use by name, whoever has its address.
-    copy[0] = _ZERO
+        row_at = np.uint64(b.ctypes.data) + first
+        out_at = np.uint64(out.ctypes.data) + first
+        for i in range(out.shape[0]):
+            entry = np.uint64(starts[i])
+            _sum_listed(
+                out_at, row_at, size, place_at + np.uint64(8) * entry,
+                value_at + np.uint64(4) * entry, np.uint64(starts[i + 1]) - entry,
+            )  # fmt: skip
+            out_at += size

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sktem.boltzmann.kernels.sparse_products import (
-    OFTEN,
     STRIPE,
     list_by_column,
     list_by_row,
@@ -27,9 +26,7 @@ def problem(share, shape=(50, 400), width=130, seed=0):
 @pytest.mark.parametrize("n", [50, 400])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.13])
 def test_lists_and_products(share, n):
-    # From 20 entries in a column on its row is copied.
     a, b = problem(share, (n, 400))
-    assert (np.count_nonzero(a) > OFTEN * 400) == (share > 0.1 and n > 50)
     for listing, rows in ((list_by_row, a), (list_by_column, a.T.copy())):
         count = np.count_nonzero(a)
         starts = np.empty(n + 1, np.int64)
