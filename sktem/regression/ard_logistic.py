@@ -26,7 +26,7 @@ from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Seed, StepSize
 from sktem.estimators.targets import split_target
 from sktem.exceptions import FitWarning
-from sktem.regression.ard_logistic_ascent import RelevanceState, RelevanceTrace
+from sktem.regression.ard_logistic_ascent import CHECKS, RelevanceState, RelevanceTrace
 from sktem.regression.ard_logistic_model import (
     ARDLogisticModel,
     ARDLogisticParams,
@@ -54,14 +54,10 @@ SAMPLERS = {"mala": MALA, "ula": ULA}
 STEPS: dict[type, float] = {MALA: 1.0, ULA: 0.05}
 #: Steps of the approximation.
 STEP_SIZE = Polynomial(alpha=0.7, offset=10)
-#: Iterations after which it is checked whether the maximum has been reached.
-CHECKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 #: Largest variance, unless Laplace's approximation has found half of a larger one.
 WIDE_VARIANCE = 100.0
 #: Gain of one common variance, in nats, above which a warning names it.
 TOGETHER = 1.0
-#: Newton steps at the end, at most.
-MOST_CLIMBS = 10
 
 
 class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
@@ -310,10 +306,10 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     def _after_epoch(self, state):
         epoch = len(state.history)
         last = epoch >= self.max_iter
-        if not (last or epoch in CHECKS) or not self.tol:
+        if not (last or epoch in CHECKS.epochs) or not self.tol:
             return False
         climb = state.relevance.climb
-        for _ in range(MOST_CLIMBS if last else 1):
+        for _ in range(CHECKS.last_steps if last else 1):
             state.converged = climb(state, self.n_posterior_draws, self.tol)
             if state.converged:
                 break

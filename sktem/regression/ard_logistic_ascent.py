@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
+from sktem import budget
 from sktem.e_step.chains import ChainState, positions
 from sktem.loop.state import RunState
 from sktem.regression.ard_logistic_model import (
@@ -18,7 +19,9 @@ from sktem.regression.ard_logistic_model import (
 from sktem.regression.relevance_start import LEAST_VARIANCE, entry_price
 
 __all__ = [
+    "CHECKS",
     "Ascent",
+    "RelevanceChecks",
     "RelevanceState",
     "RelevanceTrace",
     "ascent_from",
@@ -28,14 +31,36 @@ __all__ = [
     "without_negligible",
 ]
 
-#: Draws per variance of a check, and the fewest of them.
-DRAWS_PER_VARIANCE, FEWEST_DRAWS = 20, 400
-#: A feature that contributes fewer nats to the marginal log-likelihood is dropped.
-NEGLIGIBLE = 0.01
-#: The longest Newton step of the logarithm of a variance.
-LONGEST_STEP = 1.0
-#: Draws while chains settle, and entries of an array of draws by samples.
-SETTLING, LARGEST_CHUNK = 10, 4_000_000
+
+class RelevanceChecks(NamedTuple):
+    """When and how it is checked whether the maximum has been reached.
+
+    Attributes
+    ----------
+    epochs : tuple of int
+        After which of them.
+    last_steps : int
+        Newton steps after the last epoch, at most.
+    longest_step : float
+        The longest of the logarithm of a variance.
+    draws_per_variance, fewest_draws : int
+        Draws of a check.
+    settling : int
+        Draws before these, while chains settle.
+    negligible : float
+        A feature that contributes fewer nats to the marginal log-likelihood is dropped.
+    """
+
+    epochs: tuple[int, ...] = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+    last_steps: int = 10
+    longest_step: float = 1.0
+    draws_per_variance: int = 20
+    fewest_draws: int = 400
+    settling: int = 10
+    negligible: float = 0.01
+
+
+CHECKS = RelevanceChecks()
 
 
 @dataclass
@@ -139,16 +164,17 @@ class Ascent:
 
 def n_draws_of(n_posterior_draws, variances):
     """Return the number of draws of a check."""
-    return max(n_posterior_draws, FEWEST_DRAWS, DRAWS_PER_VARIANCE * len(variances))
+    wanted = CHECKS.draws_per_variance * len(variances)
+    return max(n_posterior_draws, CHECKS.fewest_draws, wanted)
 
 
 def draw_coefficients(model, sampler, data, chains, params, generators, n_draws):
     """Return draws at fixed variances, and where the chains ended."""
     draws = []
     n_rounds = -(-n_draws // positions(chains).shape[1])
-    for k in range(n_rounds + SETTLING):
+    for k in range(n_rounds + CHECKS.settling):
         chains, _ = sampler.draw(model, data, chains, params, generators)
-        if k >= SETTLING:
+        if k >= CHECKS.settling:
             draws.append(positions(chains)[0])
     return np.concatenate(draws)[:n_draws], chains
 
@@ -171,7 +197,7 @@ def ascent_from(draws, variances, largest):
     # Where the curvature is noise the step is that of EM.
     values = np.maximum(values, 0.02)
     step = vectors @ ((vectors.T @ gradient) / values)
-    step = np.clip(step, -LONGEST_STEP, LONGEST_STEP)
+    step = np.clip(step, -CHECKS.longest_step, CHECKS.longest_step)
     gain = gradient @ step - 0.5 * step @ (vectors @ (values * (vectors.T @ step)))
     new = variances.copy()
     new[moving] = np.clip(variances[moving] * np.exp(step), LEAST_VARIANCE, largest)
@@ -194,7 +220,7 @@ def without_negligible(draws, variances):
     ratio = np.maximum((mean / spread) ** 2 / curvature, 1.0)
     worth = 0.5 * (ratio - 1 - np.log(ratio))
     j = int(np.argmin(worth))
-    if worth[j] > NEGLIGIBLE:
+    if worth[j] > CHECKS.negligible:
         return variances
     variances = variances.copy()
     variances[active[j]] = LEAST_VARIANCE
@@ -209,7 +235,7 @@ def entry_gains(X, data, draws):
     curvature h of the log-likelihood at a draw.
     """
     slopes, weights = [], np.zeros(len(X))
-    size = max(1, LARGEST_CHUNK // len(X))
+    size = max(1, budget.MEMORY.kept // len(X))
     for start in range(0, len(draws), size):
         part = draws[start : start + size]
         p = expit(part[:, 1:] @ data.X.T + part[:, :1])

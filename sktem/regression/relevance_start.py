@@ -28,12 +28,31 @@ __all__ = [
 LEAST_VARIANCE, LARGEST_VARIANCE = 1e-10, 1e4
 #: Variance of the intercept.
 INTERCEPT_VARIANCE = 100.0
-#: Multiplications per iteration up to which the search starts from all features, too.
-AFFORDABLE = 3e8
-#: Variances that are tried where all coefficients have the same.
-COMMON_VARIANCES = 11
-#: Iterations of the two searches, and the gain in nats at which they end.
-FALLS, ADDITIONS, LEAST_GAIN = 200, 300, 1e-3
+
+
+class StartSearch(NamedTuple):
+    """How long a start is looked for.
+
+    Attributes
+    ----------
+    affordable : float
+        Multiplications per iteration up to which it begins from all features, too.
+    common_variances : int
+        Variances that are tried where all coefficients have the same.
+    falls, additions : int
+        Iterations from all features, and of one feature at a time, at most.
+    least_gain : float
+        Gain of a feature, in nats, below which the latter end.
+    """
+
+    affordable: float = 3e8
+    common_variances: int = 11
+    falls: int = 200
+    additions: int = 300
+    least_gain: float = 1e-3
+
+
+START_SEARCH = StartSearch()
 
 
 def price_of(n_kept, n_features):
@@ -143,7 +162,7 @@ def _solve(A, factor, dual, right):
 def _fall(X, y, variances):
     """Iterate MacKay's fixed point from given variances of all features."""
     v, active, u = variances.copy(), np.arange(X.shape[1]), None
-    for _ in range(FALLS):
+    for _ in range(START_SEARCH.falls):
         fit = laplace_fit(X[:, active], y, v[active], u)
         known = np.maximum(1 - fit.remaining[1:], 1e-12)
         ratio = np.maximum(fit.scaled[1:] ** 2 / known, 1e-4)
@@ -208,11 +227,11 @@ def _ascend(X, y, variances):
     height = fit.log_evidence - price_of(np.count_nonzero(v), p)
     best = (height, v.copy())
     refused = np.zeros(len(v), dtype=int)
-    for _ in range(ADDITIONS):
+    for _ in range(START_SEARCH.additions):
         margins = _margins(X, y, v, fit)
         gains = np.where(refused < 3, margins.gains, 0.0)
         j = int(np.argmax(gains))
-        if gains[j] < LEAST_GAIN:
+        if gains[j] < START_SEARCH.least_gain:
             break
         trial = v.copy()
         trial[j] = margins.variances[j]
@@ -223,7 +242,7 @@ def _ascend(X, y, variances):
         active = trial > 0
         new = laplace_fit(X[:, active], y, trial[active], u[np.append(True, active)])
         reached = new.log_evidence - price_of(active.sum(), p)
-        if reached < height + 0.1 * LEAST_GAIN:
+        if reached < height + 0.1 * START_SEARCH.least_gain:
             refused[j] += 3
             continue
         v, fit, height = trial, new, reached
@@ -250,7 +269,7 @@ def find_start(X, y):
     """
     n, p = X.shape
     maxima = [_ascend(X, y, np.zeros(p))]
-    if n * p * min(n, p) <= AFFORDABLE:
+    if n * p * min(n, p) <= START_SEARCH.affordable:
         for variance in (1.0, 3.0 / p):
             maxima.append(_ascend(X, y, _fall(X, y, np.full(p, variance))))
     height, variances = max(maxima, key=lambda maximum: maximum[0])
@@ -260,7 +279,7 @@ def find_start(X, y):
 def common_evidence(X, y):
     """Return the best evidence with one variance of all coefficients, and these."""
     p, u, best = X.shape[1], None, (-np.inf, np.empty(0))
-    for variance in np.geomspace(1e-4, 10.0, COMMON_VARIANCES):
+    for variance in np.geomspace(1e-4, 10.0, START_SEARCH.common_variances):
         variances = np.full(p, variance)
         fit = laplace_fit(X, y, variances, u)
         u = fit.scaled

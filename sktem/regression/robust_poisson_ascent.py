@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -17,12 +18,29 @@ from sktem.rows.held import carrier_of
 
 __all__ = ["ascend", "best_start", "has_maximum"]
 
-#: Newton steps, and the longest of the linear predictor and of the log-variance.
-N_STEPS, LONGEST_STEP = 100, 2.0
-#: Curvature of a direction, relative to the largest, below which it is noise.
-FLAT = 1e-12
-#: Standard error of the logarithm of rates from which it has run off.
-RUN_OFF = 100.0
+
+class Climb(NamedTuple):
+    """How the maximum is climbed, and when there is none.
+
+    Attributes
+    ----------
+    steps : int
+        Newton steps, at most.
+    longest_step : float
+        The longest of the linear predictor and of the logarithm of the variance.
+    flat : float
+        Curvature of a direction, relative to the largest, below which it is noise.
+    run_off : float
+        Standard error of the logarithm of rates from which it has run off.
+    """
+
+    steps: int = 100
+    longest_step: float = 2.0
+    flat: float = 1e-12
+    run_off: float = 100.0
+
+
+CLIMB = Climb()
 
 
 def _derivatives(rows, params, weights):
@@ -63,7 +81,7 @@ def _step(gradient, hessian, frozen):
     scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1e-300))
     values, vectors = np.linalg.eigh(-hessian / scale / scale[:, None])
     along = vectors.T @ (gradient / scale)
-    curved = np.abs(values) > FLAT * np.abs(values).max()
+    curved = np.abs(values) > CLIMB.flat * np.abs(values).max()
     along = np.where(curved, along, 0.0)
     lengths = along / np.where(curved, np.abs(values), 1.0)
     step = np.append(vectors @ lengths / scale, np.zeros(frozen))
@@ -74,7 +92,7 @@ def ascend(rows, params, weights):
     """Climb to the maximum; return the parameters and the remaining gain, in nats."""
     value, gradient, hessian = _derivatives(rows, params, weights)
     left = np.inf
-    for _ in range(N_STEPS):
+    for _ in range(CLIMB.steps):
         frozen = int(params.variance <= LEAST_VARIANCE and gradient[-1] <= 0)
         step, left = _step(gradient, hessian, frozen)
         if not left > 1e-9 * max(1.0, abs(value) * 1e-3):
@@ -82,7 +100,7 @@ def ascend(rows, params, weights):
         moves = carrier_of(rows).joined(
             partial(_largest_move, step=step[:-1]), _largest
         )
-        size = min(1.0, LONGEST_STEP / max(moves, abs(step[-1]), 1e-300))
+        size = min(1.0, CLIMB.longest_step / max(moves, abs(step[-1]), 1e-300))
         while size > 1e-10:
             trial = RobustPoissonParams(
                 params.coefficients + size * step[:-1],
@@ -108,10 +126,10 @@ def has_maximum(rows, params, weights):
     information, gram = carrier_of(rows).summed(compute, weights)
     values, vectors = np.linalg.eigh(gram / weights.sum())
     # Columns that depend on others leave the likelihood as it is.
-    identified = values > FLAT * values[-1]
+    identified = values > CLIMB.flat * values[-1]
     units = vectors[:, identified] / np.sqrt(values[identified])
     least = np.linalg.eigvalsh(units.T @ information @ units)[0]
-    return bool(least > RUN_OFF**-2)
+    return bool(least > CLIMB.run_off**-2)
 
 
 def _information(rows, weights, params):
