@@ -38,8 +38,9 @@ class ChainStates(NamedTuple):
     @classmethod
     def of(cls, Z: np.ndarray, n_latents: int, n_components: int) -> ChainStates:
         """Return the fields of contiguous states, of shape (n, width)."""
-        flat = Z.view()
-        flat.shape = (len(Z), n_components, Z.shape[1] // n_components)
+        if not Z.flags.c_contiguous:  # a copy would take what is written
+            raise ValueError("the states are not contiguous")
+        flat = Z.reshape(len(Z), n_components, Z.shape[1] // n_components)
         position, rest = flat[:, :, :n_latents], flat[:, :, n_latents:]
         modes = state_size(n_latents, n_components) - n_latents
         return cls(
