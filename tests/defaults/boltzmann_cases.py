@@ -115,7 +115,8 @@ class Enumerated:
         n, weights = self.graph.n_units, params[self.weights]
         squares, d = weights @ weights, len(self.visible)
         most = min(len(weights), 2**d - 1 - d)
-        value = 0.5 * min(squares, most * (1 + np.log(max(squares / most, 1e-300))))
+        wide = squares > most
+        value = 0.5 * (most * (1 + np.log(squares / most)) if wide else squares)
         slope = np.zeros_like(params)
         slope[self.weights] = weights / max(1, squares / most)
         joined = np.zeros((n, len(weights)))
