@@ -30,12 +30,8 @@ from sktem.images.classes import (
 )
 from sktem.images.classifier import ImageClassifier
 from sktem.images.rows import found_images
-from sktem.images.units import (
-    IntensityRange,
-    labelled_images,
-    units_of,
-    warn_of_outshining,
-)
+from sktem.images.units import labelled_images, units_of, warn_of_outshining
+from sktem.images.usual import UsualImages
 
 __all__ = ["DeformedCopiesClassifier"]
 
@@ -156,7 +152,8 @@ class DeformedCopiesClassifier(ImageClassifier):
     contrasts and places that these have, and count as what is nearest to them then.
 
     Equal images of a class count as one with their weights together. Missing pixels are
-    filled from those around; where a hole is larger, of which a warning tells,
+    filled from those around and from like images; where a hole is larger, of which a
+    warning tells,
     :class:`DeformableTemplateClassifier` goes by the pixels that were seen. Pixels that
     are missing in all training images are taken to be missing in all others. Several
     channels of images have their gradients added up.
@@ -286,10 +283,11 @@ class DeformedCopiesClassifier(ImageClassifier):
         temperature = given_temperature(self.temperature)
         data = labelled_images(self, X, y, sample_weight)
         warn_of_outshining(data.X, data.layout)
-        self.classes_, self._layout = data.classes, data.layout
+        self.classes_, self._layout, self._patches = data[3:]
         shape = self.image_shape_ = data.layout.image_shape
         n_classes = len(self.classes_)
-        self._range = IntensityRange.of(data.X)
+        # Objects out of place are moved.
+        self._usual = UsualImages.of(data.X, data.layout, places=False)
         masses = np.bincount(data.labels, data.weights)
         self.class_prior_ = resolved_prior(self.class_prior, masses)
         log_prior = log_of(self.class_prior_)
@@ -329,6 +327,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         self.temperature_, self.n_rows_ = temperature, len(rows.X)
         self.deformations_ = law.sizes._asdict()
         self._deformations, self._noise = deformations, noise
+        self._filler = self._filler.knowing(rows.X)
         self._ranges = LightAndPlace.of(images.X, shape, noise, law.sizes.shift)
         self.brightness_ = "relative" if law.relative else "absolute"
         return self
@@ -401,14 +400,15 @@ class DeformedCopiesClassifier(ImageClassifier):
         if holes.any():
             warn_user(
                 f"{holes.sum()} of {len(X)} images have holes, missing pixels without "
-                "a neighbour that was seen, which are filled with the mean image. "
+                "a neighbour that was seen, which are filled from like images. "
                 "DeformableTemplateClassifier goes by the pixels that were seen.",
                 FitWarning,
             )
         Y = self._filler.fill(self._standardised(X))
         return self._ranges.judged(
-            Y, self._regression.judge, self.brightness_ == "relative", ~holes
-        )
+            Y, self._regression.judge, self._filler.fill,
+            self.brightness_ == "relative", ~holes,
+        )  # fmt: skip
 
 
 def _merged(data):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import shift
 
-from sktem.images.shapes import border_of
+from sktem.images.usual import centres_of, departures_of
 
 __all__ = ["LightAndPlace"]
 
@@ -62,12 +62,13 @@ class LightAndPlace(NamedTuple):
             centres=np.array([end(centres) for end in ends]),
         )
 
-    def judged(self, X, judge, any_contrast, whole=True):
+    def judged(self, X, judge, fill, any_contrast, whole=True):
         """Return scores and distances of images brought into the ranges.
 
         Images of a contrast out of range get those in it at which they are nearest to
         the training images. Images that are out of place are moved if they are nearer
-        then.
+        then. What comes into the frame is background, or it is filled, since the frame
+        may have cut an object.
 
         Parameters
         ----------
@@ -75,6 +76,8 @@ class LightAndPlace(NamedTuple):
             Standardised images, which are overwritten.
         judge : callable
             Returns scores and distances of images.
+        fill : callable
+            Fills pixels that are NaN.
         any_contrast : bool
             Whether contrasts say nothing of the classes.
         whole : bool or ndarray of bool of shape (n,), default=True
@@ -103,13 +106,13 @@ class LightAndPlace(NamedTuple):
             excess, background = self._departures(X)
         whole = np.broadcast_to(whole, len(X))[:, None]
         centres = np.where(whole, self._centres(excess), np.nan)
-        for index, moves in self._moves(centres):
+        for (index, moves), entering in product(self._moves(centres), (0.0, np.nan)):
             images = np.empty_like(excess[index])
             for row, (i, move) in enumerate(zip(index, moves, strict=True)):
                 image = excess[i].reshape(-1, *self.image_shape)
-                image = shift(image, (0.0, *move), order=1)
+                image = shift(image, (0.0, *move), order=1, cval=entering)
                 images[row] = background[i] + image.reshape(excess[i].shape)
-            take_nearer(index, images.reshape(len(index), -1))
+            take_nearer(index, fill(images.reshape(len(index), -1)))
         return scores, distances
 
     def _tried(self):
@@ -120,19 +123,12 @@ class LightAndPlace(NamedTuple):
 
     def _departures(self, X):
         """Return departures of pixels from backgrounds, and these, of each channel."""
-        X = X.reshape(len(X), len(self.noise), -1)
-        border = border_of(self.image_shape).ravel()
-        background = np.median(X[:, :, border], axis=2, keepdims=True)
-        return X - background, background
+        return departures_of(X, self.image_shape, len(self.noise))
 
     def _centres(self, excess):
         """Return centres of images, NaN where nothing exceeds noise."""
         limits = self.deviations * self.noise[:, None]
-        masses = np.maximum(np.abs(excess) - limits, 0.0).sum(axis=1)
-        places = np.indices(self.image_shape).reshape(len(self.image_shape), -1)
-        with np.errstate(invalid="ignore"):
-            centres = masses @ places.T / masses.sum(axis=1)[:, None]
-        return np.round(centres, 6)  # rounding errors do not decide
+        return centres_of(excess, self.image_shape, limits)
 
     def _moves(self, centres):
         """Yield indices of images out of place, and pixels by which to move them.

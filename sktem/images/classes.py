@@ -46,8 +46,12 @@ class Typical(NamedTuple):
 
     def outlier_proba(self, distances) -> np.ndarray:
         """Return probabilities of being none of them: far beyond a normal tail."""
-        excess = np.maximum((distances - self.mean) / self.sd, 0.0)
-        return self.rare / (self.rare + np.exp(-0.5 * np.minimum(excess, 30.0) ** 2))
+        excess = np.clip(self.excess(distances), 0.0, 30.0)
+        return self.rare / (self.rare + np.exp(-0.5 * excess**2))
+
+    def excess(self, distances) -> np.ndarray:
+        """Return distances in standard deviations above the mean."""
+        return (distances - self.mean) / self.sd
 
 
 def log_of(probabilities) -> np.ndarray:

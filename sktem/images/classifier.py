@@ -11,8 +11,10 @@ from sklearn.metrics import accuracy_score
 
 from sktem.choices import KnownParametersMixin
 from sktem.images.classes import class_log_proba, log_of
+from sktem.images.patches import Patches
 from sktem.images.rows import answer
-from sktem.images.units import IntensityRange, checked_images
+from sktem.images.units import checked_images
+from sktem.images.usual import UsualImages
 from sktem.links import DocumentationLinkMixin
 from sktem.rows.answers import in_memory
 
@@ -25,13 +27,14 @@ class ImageClassifier(
     """Base of classifiers that score images for each class, and judge how odd they are.
 
     They have ``_scores(X)``, which returns scores of shape (n, n_classes) and distances
-    of checked images, and are fitted with ``_layout``, ``_range``, the intensities of
-    the images, and ``_typical``, the distances of those that were left out.
+    of checked images, and are fitted with ``_layout``, ``_patches`` and ``_usual``, the
+    looks of the images, and ``_typical``, the distances of those that were left out.
     """
 
     _layout: Any
     _typical: Any
-    _range: IntensityRange
+    _patches: Patches
+    _usual: UsualImages
     classes_: np.ndarray
     class_prior_: np.ndarray
     temperature_: float
@@ -181,12 +184,14 @@ class ImageClassifier(
 
         Who asks for outliers is not warned of them.
         """
+        X = self._patches.missing(X)
         scores, distances = self._scores(X)
-        odd = np.zeros(len(X))
+        odd = excess = np.zeros(len(X))
         if self._typical is not None:
             odd = self._typical.outlier_proba(distances)
-            if not asked:
-                self._range.warn_of_foreign(X, odd)
+            excess = self._typical.excess(distances)
+        if not asked:
+            self._usual.warn_of_others(X, odd, excess)
         return scores / self.temperature_ + log_of(self.class_prior_), odd
 
     def _logs(self, X):

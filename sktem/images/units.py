@@ -11,11 +11,11 @@ from sklearn.utils.validation import _check_sample_weight
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
+from sktem.images.patches import Patches
 from sktem.images.shapes import Layout, border_of, resolved_shape, rows_of
 from sktem.validation import validate_data
 
 __all__ = [
-    "IntensityRange",
     "LabelledImages",
     "checked_images",
     "checked_weights",
@@ -33,76 +33,6 @@ OUTSHINING, SEVERAL = 0.5, 5
 CONTRADICTIONS = 0.1
 
 
-class IntensityRange(NamedTuple):
-    """Brightness and contrast of training images, against which new ones are held.
-
-    Attributes
-    ----------
-    middle, spread : float
-        Medians over images of the mean and the standard deviation of their pixels.
-    spreads : tuple of float
-        Least and largest standard deviation.
-    several : int
-        Images from which on they are judged together.
-    foreign : float
-        Share of outliers among them from which on something is wrong with all.
-    contrast, brightness : float
-        Factor between spreads, and difference of middles in spreads, that is seen.
-    """
-
-    middle: float
-    spread: float
-    spreads: tuple
-    several: int = 5
-    foreign: float = 0.5
-    contrast: float = 1.5
-    brightness: float = 0.5
-
-    @classmethod
-    def of(cls, X) -> IntensityRange:
-        """Return those of some images."""
-        observed = X[~np.isnan(X).all(axis=1)]
-        if not len(observed):
-            return cls(np.nan, np.nan, (np.nan, np.nan))
-        with np.errstate(over="ignore", invalid="ignore"):
-            middles, spreads = np.nanmean(observed, axis=1), np.nanstd(observed, axis=1)
-        ends = float(spreads.min()), float(spreads.max())
-        return cls(float(np.median(middles)), float(np.median(spreads)), ends)
-
-    def warn_of_foreign(self, X, outlier_proba) -> None:
-        """Warn where most of several new images are like none of the training images.
-
-        Or have a contrast that none of these has. The advice depends on what differs:
-        contrast and brightness, or neither.
-        """
-        if len(X) < self.several:
-            return
-        new, share = type(self).of(X), float((outlier_proba > 0.5).mean())
-        least, largest = self.spreads
-        usual = least / self.contrast <= new.spread <= largest * self.contrast
-        if share <= self.foreign and (usual or np.isnan(new.spread + least)):
-            return
-        lighter = abs(new.middle - self.middle) > self.brightness * self.spread
-        factor = max(new.spread, self.spread) / (min(new.spread, self.spread) or 1e-300)
-        advice = (
-            "Their labels may be wrong: look at them, and crop, centre and scale them "
-            "as the training images were."
-        )
-        if lighter or factor > self.contrast:
-            advice = (
-                f"Their pixels have mean {new.middle:.3g} and standard deviation "
-                f"{new.spread:.3g}, those of the training images {self.middle:.3g} and "
-                f"{self.spread:.3g}: bring them to the same contrast and brightness."
-            )
-        finding = (
-            f"{share:.0%} of {len(X)} images are like none of the training images (see "
-            "outlier_proba)"
-        )
-        if share <= self.foreign:
-            finding = f"Most of {len(X)} images have a contrast of no training image"
-        warn_user(f"{finding}. {advice}", FitWarning)
-
-
 class LabelledImages(NamedTuple):
     """Images of a classifier, those of weight zero left out.
 
@@ -118,6 +48,8 @@ class LabelledImages(NamedTuple):
         Labels of the classes.
     layout : Layout
         How images are laid out.
+    patches : Patches
+        What of new images is missing.
     """
 
     X: np.ndarray
@@ -125,6 +57,7 @@ class LabelledImages(NamedTuple):
     weights: np.ndarray
     classes: np.ndarray
     layout: Layout
+    patches: Patches
 
 
 def labelled_images(estimator, X, y, sample_weight) -> LabelledImages:
@@ -152,7 +85,9 @@ def labelled_images(estimator, X, y, sample_weight) -> LabelledImages:
         raise ValueError("all pixels of all images are NaN: nothing to learn")
     layout = Layout(shape, n_channels, estimator.channel_axis)
     warn_of_labels(X, labels)
-    return LabelledImages(X, labels, weights[is_kept], classes, layout)
+    patches = Patches.of(X, layout)
+    X = patches.missing(X)
+    return LabelledImages(X, labels, weights[is_kept], classes, layout, patches)
 
 
 def checked_images(estimator, X, layout) -> np.ndarray:

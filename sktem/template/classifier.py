@@ -26,11 +26,8 @@ from sktem.images.classes import (
 )
 from sktem.images.classifier import ImageClassifier
 from sktem.images.rows import found_images
-from sktem.images.units import (
-    IntensityRange,
-    labelled_images,
-    units_of,
-)
+from sktem.images.units import labelled_images, units_of
+from sktem.images.usual import UsualImages
 from sktem.samplers import Sampler
 from sktem.template.classes import (
     learn_all,
@@ -87,12 +84,13 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         "rotation", "scale", "gain" and "offset".
     covariance_type : {"full", "shared", "isotropic"}, default="full"
         Covariance of the deformations.
-    solver, sampler : str or instance, default="isaem" and "auto"
+    solver, sampler : str or instance, default="saem" and "auto"
         Algorithm of the fits.
     batch_size : int or "auto", default="auto"
         Images per iteration.
     max_iter : int, default=40
-        Passes over the images.
+        Passes over the images: half of those of the estimator, since fits with the
+        stronger prior settle sooner. With more of them no fewer images are confused.
     class_prior : {"empirical", "uniform"} or array-like, default="empirical"
         Prior probabilities of the classes: their frequencies, equal ones, or given
         ones in the order of ``classes_``.
@@ -172,7 +170,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         deformation: Literal["linear", "diffeomorphic"] = "linear",
         nuisances=None,
         covariance_type: Literal["full", "isotropic", "shared"] = "full",
-        solver: SolverLike = "isaem",
+        solver: SolverLike = "saem",
         sampler: Literal["auto", "mala", "ula"] | Sampler = "auto",
         batch_size: BatchSize = "auto",
         max_iter: int = 40,
@@ -248,7 +246,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         reason = "the images of each class are fitted apart, several times"
         needed_in_memory(self, X, reason, found_images)
         data = labelled_images(self, X, y, sample_weight)
-        X, labels, weights, self.classes_, self._layout = data
+        X, labels, weights, self.classes_, self._layout, self._patches = data
         warn_of_images(X, self._layout)
         self.image_shape_ = self._layout.image_shape
         masses = np.bincount(labels, weights)
@@ -268,7 +266,9 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         fits = [model._template for model in self.estimators_]
         self._predictor = Likelihoods(fits)
         self.temperature_, self._typical = temperature, typical
-        self._range, self._seen = IntensityRange.of(X), ~np.isnan(X).all(axis=0)
+        places = "translation" not in fits[0].nuisance_names
+        self._usual = UsualImages.of(X, self._layout, places)
+        self._seen = ~np.isnan(X).all(axis=0)
         self.n_iter_ = max(model.n_iter_ for model in self.estimators_)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X)

@@ -211,30 +211,40 @@ def excess_error(seed, load_parts):
     return max(scores) - own.score(new, truth)
 
 
-def shifted_error(seed, classifier, factor, offset, pixels):
-    """Return how much larger the error is in another light and place."""
+def moved_out(images, pixels):
+    """Return images moved along rows; what leaves the frame is lost."""
+    moved = np.zeros_like(images)
+    moved[..., pixels:] = images[..., :-pixels]
+    return moved
+
+
+def patched(images, value):
+    """Return images with three patches of 2 x 2 pixels of a value."""
+    images, rng = images.copy(), np.random.default_rng(0)
+    for image in images:
+        for row, column in rng.integers(2, 12, (3, 2)):
+            image[row : row + 2, column : column + 2] = value
+    return images
+
+
+def changed_error(seed, classifier, change):
+    """Return how much larger the error is of new images that are changed."""
     (X, y), (new, truth), shape = classes_of_shapes(
         seed, SHARP, (16, 16), 5, displacement=0.1
     )
     own = classifier(shape, random_state=seed).fit(X, y)
-    moved = np.roll(new.reshape(-1, *shape), pixels, axis=2).reshape(new.shape)
-    return own.score(new, truth) - own.score(factor * moved + offset, truth)
+    changed = change(new.reshape(-1, *shape)).reshape(new.shape)
+    return own.score(new, truth) - own.score(changed, truth)
 
 
-def shifted_case(classifier, name, factor=1.0, offset=0.0, pixels=0):
+def changed_case(classifier, name, change):
     return Case(
         name=f"sharp, new images {name}",
         estimator=classifier.__name__,
         reference="the same images as they were",
         unit="more errors, share of images",
         limit=0.04,
-        distance=partial(
-            shifted_error,
-            classifier=classifier,
-            factor=factor,
-            offset=offset,
-            pixels=pixels,
-        ),
+        distance=partial(changed_error, classifier=classifier, change=change),
         may_warn=True,
         slow=True,
     )
@@ -347,17 +357,23 @@ CASES += [
     class_case("digits", 3, partial(classes_of_digits, n_classes=10, n=3)),
     class_case("digits", 30, partial(classes_of_digits, n_classes=10, n=30)),
 ]
+CHANGES = {
+    "brighter by 1": partial(np.add, 1.0),
+    "with 3 times the contrast": partial(np.multiply, 3.0),
+    "with a third of the contrast": partial(np.multiply, 1 / 3),
+    "moved by 1 pixel": partial(np.roll, shift=1, axis=2),
+    "moved by 2 pixels": partial(np.roll, shift=2, axis=2),
+    "moved by 4 pixels": partial(np.roll, shift=4, axis=2),
+    "cut, 4 pixels lost": partial(moved_out, pixels=4),
+    "cut, 7 pixels lost": partial(moved_out, pixels=7),
+    "with gaps of 2 x 2": partial(patched, value=np.nan),
+    "with dark patches of 2 x 2": partial(patched, value=0.0),
+    "with bright patches of 2 x 2": partial(patched, value=1.0),
+}
 CASES += [
-    shifted_case(classifier, name, **how)
+    changed_case(classifier, name, change)
     for classifier in (DeformedCopiesClassifier, DeformableTemplateClassifier)
-    for name, how in {
-        "brighter by 1": {"offset": 1.0},
-        "with 3 times the contrast": {"factor": 3.0},
-        "with a third of the contrast": {"factor": 1 / 3},
-        "moved by 1 pixel": {"pixels": 1},
-        "moved by 2 pixels": {"pixels": 2},
-        "moved by 4 pixels": {"pixels": 4},
-    }.items()
+    for name, change in CHANGES.items()
 ]
 if DATA.exists():
     CASES += [

@@ -298,6 +298,24 @@ def test_missing_pixels_are_interpolated(data):
     np.testing.assert_allclose(unseen, filler.mean_image[None])
 
 
+def test_gaps_are_filled_from_like_images():
+    """Eight gaps of 2 x 2 pixels in images of 8 x 8."""
+    X, y = load_digits(n_class=4, return_X_y=True)
+    rng, gaps = np.random.default_rng(0), X[40:240].reshape(-1, 8, 8).copy()
+    for image in gaps:
+        for row, column in rng.integers(1, 6, (8, 2)):
+            image[row : row + 2, column : column + 2] = np.nan
+    fitted = classifier(max_rows=800, **Sizes.usual((8, 8))._asdict())
+    fitted.fit(X[:40], y[:40])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        found = fitted.score(gaps, y[40:240])
+        # Negative control: filled with the mean image.
+        fitted._filler = fitted._filler._replace(rows=None)
+        assert found > fitted.score(gaps, y[40:240]) + 0.05
+    assert found > 0.8
+
+
 @pytest.mark.parametrize("shape", [(36,), (4, 3, 3)], ids=str)
 def test_signals_and_volumes(shape, data):
     X, y = data

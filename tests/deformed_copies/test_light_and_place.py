@@ -73,7 +73,7 @@ def test_images_within_the_ranges_stay_as_they_are(fitted, digits):
         return fitted._regression.judge(Y)
 
     known = fitted._standardised(fitted._checked(digits[0][:40]))
-    fitted._ranges.judged(known, judge, True)
+    fitted._ranges.judged(known, judge, fitted._filler.fill, True)
     assert judged == [40]
 
 
@@ -106,7 +106,9 @@ def test_blank_images_and_channels(shape):
         return -gaps, gaps.min(axis=1)
 
     new = np.concatenate([np.zeros_like(X[:1]), 5.0 * np.roll(X, 2, axis=-1)])
-    scores, distances = ranges.judged(new.reshape(5, -1).copy(), judge, True)
+    scores, distances = ranges.judged(
+        new.reshape(5, -1).copy(), judge, np.nan_to_num, True
+    )
     assert distances[0] == judge(np.zeros((1, X[0].size)))[1][0]
     np.testing.assert_array_equal(-scores.max(axis=1), distances)
     # Negative control: as they are.

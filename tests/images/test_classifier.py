@@ -56,6 +56,66 @@ def test_other_images_in_the_same_light_are_told(fitted):
         classifier.predict(np.random.default_rng(0).permuted(X, axis=1))
 
 
+def test_objects_that_the_frame_cuts(fitted):
+    """Copies are moved back; a template without translations says where they lie."""
+    classifier, X = fitted
+    cut = np.zeros((len(X), 8, 8))
+    cut[:, 2:] = X.reshape(-1, 8, 8)[:, :-2]
+    if isinstance(classifier, DeformedCopiesClassifier):
+        labels = classifier.predict(X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)
+            assert np.mean(classifier.predict(cut.reshape(-1, 64)) == labels) > 0.9
+        return
+    with pytest.warns(FitWarning, match="or the frame cuts it"):
+        classifier.predict(cut.reshape(-1, 64))
+
+
+def test_images_that_were_always_cut_are_no_cause_for_a_warning():
+    """Negative control: objects at the border, and a corner that is always dark."""
+    X, y = load_digits(n_class=2, return_X_y=True)
+    cut = np.zeros((len(X), 8, 8))
+    cut[:, 3:] = X.reshape(-1, 8, 8)[:, :-3]
+    cut[:, 5:, :3] = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        for classifier in CLASSIFIERS.values():
+            classifier.fit(cut[:24], y[:24]).predict(cut[24:64])
+
+
+def test_patches_without_data_are_told(fitted):
+    """Bright patches of 2 x 2 pixels; and few of them, as a negative control."""
+    classifier, X = fitted
+    images, rng = X.reshape(-1, 8, 8).copy(), np.random.default_rng(0)
+    for image in images:
+        for row, column in rng.integers(0, 6, (3, 2)):
+            image[row : row + 2, column : column + 2] = 16.0
+    patchy = images.reshape(X.shape)
+    with pytest.warns(FitWarning, match="training images"):
+        classifier.predict(patchy)
+    classifier.predict(np.concatenate([X, patchy[:4]]))
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_patches_of_one_value_are_missing(name):
+    """In images with noise, but for those that the training images have as well."""
+    X, y = load_digits(n_class=2, return_X_y=True)
+    X = X + 0.1 * np.random.default_rng(0).normal(size=X.shape)
+    images = X.reshape(-1, 8, 8)
+    images[:, :2, :2] = 5.0
+    lost = X[24:34].copy()
+    lost.reshape(-1, 8, 8)[3, 3:5, 4:6] = np.nan
+    dead = np.where(np.isnan(lost), 0.0, lost)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        classifier = CLASSIFIERS[name].fit(X[:24], y[:24])
+        expected = classifier.predict_joint_log_proba(lost)
+        classifier.predict(X[24:])
+    with pytest.warns(FitWarning, match="1 of 10 images have patches of one value"):
+        found = classifier.predict_joint_log_proba(dead)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_strings_are_no_images(fitted):
     classifier, X = fitted
     with pytest.raises(ValueError, match="images must be numbers, got strings"):

@@ -33,7 +33,7 @@ def classifier(kind, **parameters):
         # Given, since what images left out would choose is tested elsewhere.
         sizes = Sizes.usual((8, 8))._asdict() | {"brightness": "relative"}
         return DeformedCopiesClassifier(max_rows=900, **sizes, **settings)
-    return DeformableTemplateClassifier(max_iter=8, **settings)
+    return DeformableTemplateClassifier(solver="isaem", max_iter=8, **settings)
 
 
 @KINDS

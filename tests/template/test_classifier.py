@@ -83,7 +83,6 @@ def test_models_are_those_of_the_estimator(fitted, data):
             noise_prior_scale=0.3,
             noise_prior_strength=0.0,
         ),
-        solver="isaem",
     ).fit(images)
     np.testing.assert_array_equal(own.templates_, fitted.estimators_[0].templates_)
 
@@ -301,7 +300,6 @@ def test_one_image_of_a_class_is_no_problem():
     one = DeformableTemplateClassifier(
         temperature=1.0,
         deformation_landmarks=3,
-        max_iter=12,
         random_state=0,
     )
     with warnings.catch_warnings():
