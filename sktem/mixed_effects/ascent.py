@@ -25,6 +25,7 @@ from sktem.sequences.rows import each_block
 
 __all__ = [
     "Ascent",
+    "ByNodes",
     "Coordinates",
     "Resolution",
     "ascend",
@@ -78,6 +79,11 @@ class Resolution(NamedTuple):
     most_of_one: int = 41
     n_draws: int = 300
 
+    @classmethod
+    def of(cls, n_nodes: int, d: int) -> Resolution:
+        """Return the resolution with this number of nodes per random effect."""
+        return cls(least=n_nodes, most=n_nodes, most_of_one=n_nodes, n_draws=n_nodes**d)
+
     def nodes(self, n: int, d: int) -> int:
         """Return the nodes per random effect, 0 for importance draws."""
         if self.least**d > self.n_draws:
@@ -117,6 +123,28 @@ def hidden_share(model, rows, params, start=None) -> float:
     return float((variances / np.diag(params.omega)).max(initial=0.0))
 
 
+class ByNodes(NamedTuple):
+    """What a larger number of quadrature nodes has changed, NaN where it was not tried.
+
+    Attributes
+    ----------
+    gain : float
+        Gain in log-likelihood by steps with them.
+    errors : float
+        Largest relative change of a standard error.
+    information : LouisInformation or None
+        Information by the smaller number.
+    """
+
+    gain: float = np.nan
+    errors: float = np.nan
+    information: LouisInformation | None = None
+
+    def within(self, gain: float, errors: float) -> bool:
+        """Return whether neither is larger, False for NaN."""
+        return self.gain <= gain and self.errors <= errors
+
+
 class Ascent(NamedTuple):
     """Result of Newton steps on the likelihood.
 
@@ -136,6 +164,8 @@ class Ascent(NamedTuple):
         These modes.
     information : LouisInformation or None
         Information about the parameters where the last step began.
+    by_nodes : ByNodes
+        What the last rise of the number of nodes has changed.
     """
 
     params: MixedEffectsParams
@@ -145,6 +175,7 @@ class Ascent(NamedTuple):
     reliable: bool
     modes: np.ndarray
     information: LouisInformation | None = None
+    by_nodes: ByNodes = ByNodes()
 
 
 def climb(model, rows, params, rng, start=None):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from sktem.loop.state import Phase, RunState
 from sktem.mixed_effects.ascent import (
+    ByNodes,
     Resolution,
     ascend,
     can_climb,
@@ -39,18 +39,9 @@ SLOW_SHARE, WORTHWHILE_GAIN = 0.4, 0.05
 #: Burn-ins that follow such a gain, at most.
 MOST_CLIMBS = 2
 #: Newton steps at the end, at most; the gain another one may promise at a maximum; and
-#: the gains for which they continue, with more nodes than at first and with the first.
+#: the gains for which they continue, with the first nodes and with more.
 MOST_LAST_STEPS, AT_MAXIMUM = 40, 0.01
-#: How finely the likelihood is integrated at the end: so, and then ever more finely
-#: while few nodes stand for a subject or steps promise what they do not bring, which
-#: shows that there are too few.
-RESOLUTIONS = [
-    Resolution(per_subject=1000, most=9),
-    Resolution(per_subject=1000, in_all=300_000, most=15),
-    Resolution(per_subject=4000, in_all=1_500_000, most=15),
-]
-ENOUGH_NODES = 7
-LEAST_LAST_GAIN, NO_GAIN = 1e-6, 1e-9
+NO_GAIN, LEAST_LAST_GAIN = 1e-9, 1e-6
 #: Information about a parameter, in its own units, that counts as none.
 FLAT = 1e-9
 #: Eigenvalue of the correlations of effects from which rounding hides the maximum.
@@ -67,6 +58,35 @@ LARGER = 0.01
 ROUGH = {"most_steps": MOST_LAST_STEPS, "least_gain": 1e-3}
 FEW_POINTS = Resolution(per_subject=64)
 SAME, ROUGHLY = 0.1, 1.0
+
+
+@dataclass(frozen=True)
+class NodeRule:
+    """How finely the likelihood is integrated at the end.
+
+    Attributes
+    ----------
+    first : Resolution
+        Nodes of the first steps.
+    more : int
+        How many more there are then, until these change nothing.
+    most_of_subject, most_in_all : int
+        Points of a subject, and of all together, at most.
+    same, alike : tuple of float
+        Gain and relative change of a standard error that are none, and those that are
+        none where there cannot be more nodes.
+    """
+
+    first: Resolution = Resolution(per_subject=700, most=7)
+    more: int = 2
+    most_of_subject: int = 10_000
+    most_in_all: int = 1_500_000
+    same: tuple[float, float] = (AT_MAXIMUM, 0.15)
+    alike: tuple[float, float] = (0.05, 0.2)
+
+
+#: The rule of every fit.
+NODES = NodeRule()
 
 
 class MixedEffectsRun:
@@ -237,7 +257,7 @@ class MixedEffectsRun:
         if not self._can_climb() or state.solver.own is not None:
             return False
         size = len(self.problem.rows), self.problem.model.design.n_latents
-        if RESOLUTIONS[0].nodes(*size) == 0:  # draws would leave their noise
+        if NODES.first.nodes(*size) == 0:  # draws would leave their noise
             return False
         ascent = self._ascended(state)
         if not ascent.value > -float("inf") or self._doubt(ascent):
@@ -252,7 +272,7 @@ class MixedEffectsRun:
         options = {
             "most_steps": MOST_LAST_STEPS,
             "least_gain": NO_GAIN,
-            "resolution": RESOLUTIONS[0],
+            "resolution": NODES.first,
         }
 
         def finely(there):
@@ -275,23 +295,33 @@ class MixedEffectsRun:
         return ascent
 
     def _ascend_finely(self, ascent, rng, options):
-        """Return the end of Newton steps where the likelihood has enough nodes."""
+        """Do Newton steps with more nodes, until these change nothing."""
         model, rows = self.problem.model, self.problem.rows
-        size = len(rows), model.design.n_latents
+        n, d = len(rows), model.design.n_latents
+        n_nodes = NODES.first.nodes(n, d)
         options = options | {"least_gain": LEAST_LAST_GAIN}
-        for before, resolution in pairwise(RESOLUTIONS):
-            n_nodes = before.nodes(*size)
-            enough = n_nodes == 0 or n_nodes >= ENOUGH_NODES
-            if enough and ascent.promise <= AT_MAXIMUM:
+        while n_nodes and not ascent.by_nodes.within(*NODES.same):
+            n_nodes += NODES.more
+            if n_nodes**d > min(NODES.most_of_subject, NODES.most_in_all / n):
                 break
-            if resolution.nodes(*size) == n_nodes:
-                continue
-            options["resolution"] = resolution
+            options["resolution"] = Resolution.of(n_nodes, d)
             finer = ascend(model, rows, ascent.params, rng, ascent.modes, **options)
             if not finer.value > -float("inf"):
                 break
-            ascent = finer
+            errors = [self._standard_errors(there) for there in (ascent, finer)]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                change = np.abs(errors[1] / errors[0] - 1)
+            largest = float(np.nan_to_num(change, posinf=0.0).max(initial=0.0))
+            by_nodes = ByNodes(finer.gain, largest, ascent.information)
+            ascent = finer._replace(by_nodes=by_nodes)
         return ascent
+
+    def _standard_errors(self, ascent):
+        """Return standard errors where the last of Newton steps began, or NaN."""
+        is_held = at_bounds(self.path.vector, ascent.params)
+        covariance = covariance_of(ascent.information.observed, is_held)
+        with np.errstate(invalid="ignore"):
+            return np.sqrt(np.diag(covariance))
 
     def _may_be_better(self, other, ascent):
         """Return whether rough steps may lead to another and better maximum."""
@@ -328,6 +358,14 @@ class MixedEffectsRun:
                 "The estimates are not at a maximum of the likelihood: a Newton step "
                 f"would raise its logarithm by about {ascent.promise:.2g}."
             )
+        gain, change, _ = ascent.by_nodes
+        if not (np.isnan(gain) or ascent.by_nodes.within(*NODES.alike)):
+            return (
+                "The likelihood of some subjects, whose observations hardly tell of "
+                "them, is not integrated exactly: more quadrature nodes have raised "
+                f"its logarithm by {gain:.2g} and changed a standard error by "
+                f"{change:.0%}."
+            )
         vector = self.path.vector
         if vector.passes_through(ascent.params):
             return "The likelihood has no maximum: the residual error is at its bound."
@@ -341,12 +379,14 @@ class MixedEffectsRun:
 
     def _undetermined(self, ascent):
         """Return which population values and effects nothing tells, empty if none."""
-        vector = self.path.vector
-        observed = ascent.information.observed
+        vector, open_ = self.path.vector, np.zeros(len(self.path.vector), dtype=bool)
         is_held = at_bounds(vector, ascent.params)
-        open_ = np.isnan(np.diag(covariance_of(observed, is_held)))
-        share = NO_SHARE * np.diag(ascent.information.complete)
-        open_ |= np.diag(observed) <= share
+        for information in (ascent.information, ascent.by_nodes.information):
+            if information is None:
+                continue
+            open_ |= np.isnan(np.diag(covariance_of(information.observed, is_held)))
+            share = NO_SHARE * np.diag(information.complete)
+            open_ |= np.diag(information.observed) <= share
         # Variances near their bounds do not count, nor what correlates with them.
         open_[vector.omega] = open_[vector.is_residual] = False
         open_ &= ~vector.at_box(ascent.params)

@@ -2,12 +2,15 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
@@ -17,6 +20,8 @@ from sktem.evaluation import (
     visual_predictive_check,
 )
 from sktem.exceptions import FitWarning
+from sktem.mixed_effects import run
+from sktem.mixed_effects.run import NodeRule
 
 
 def oral(**settings):
@@ -293,6 +298,45 @@ def test_censored_observations_of_warfarin(shared_data):
     assert found.population_parameters_ == pytest.approx(wanted, rel=1e-3)
     with pytest.raises(ValueError, match="no linearized likelihood"):
         found.log_likelihood(method="linearized")
+
+
+def below_quantification():
+    """Return 12 oral studies with values below .5, one subject having no others."""
+    rng, n, times = np.random.default_rng(1), 12, np.array([0, 0.5, 1, 2, 4, 8, 12, 24])
+    m = len(times)
+    table = {
+        "ID": np.repeat(np.arange(n), m),
+        "TIME": np.tile(times, n),
+        "AMT": np.tile([100.0] + [0.0] * (m - 1), n),
+        "CMT": np.tile([1] + [2] * (m - 1), n),
+    }
+    table["AMT"][0] = 5.0
+    typical = {"CL": 4.0, "V": 30.0, "KA": 1.0}
+    psi = {k: v * np.exp(0.7 * rng.standard_normal(n)) for k, v in typical.items()}
+    f = OneCompartment("first-order").predict(table, psi)
+    y = f * (1 + 0.1 * rng.standard_normal(len(f)))
+    table["AMT"][0] = 100.0
+    return table | {"DV": np.maximum(y, 0.5), "CENS": (y < 0.5) & (table["AMT"] == 0)}
+
+
+def test_nodes_rise_until_they_change_nothing(monkeypatch):
+    """With few nodes the steps end at another place, which is no maximum."""
+    records = read_nonmem(below_quantification())
+    fit = oral().set_params(parameters={"CL": 4.0, "V": 30.0, "KA": 1.0}).fit(records)
+    assert fit.converged_
+
+    def exact(fit):
+        return fit.log_likelihood(method="quadrature", n_nodes=25)
+
+    value = exact(fit)
+    # Negative control: the first nodes are believed.
+    loose = replace(run.NODES, same=(1.0, 10.0))
+    monkeypatch.setattr(run, "NODES", loose)
+    assert exact(clone(fit).fit(records)) < value - 0.2
+    # Where there cannot be more nodes, the fit says so.
+    monkeypatch.setattr(run, "NODES", NodeRule(most_of_subject=1500))
+    with pytest.warns(ConvergenceWarning, match="is not integrated exactly"):
+        assert not fit.fit(records).converged_
 
 
 def test_censored_rows_are_probabilities(table, fit):
