@@ -15,9 +15,6 @@ __all__ = ["FlowGrid"]
 #: Steps of a flow.
 N_STEPS = 8
 
-#: Kernels of landmarks over so many standard deviations are found one from the other.
-CHAINED = 25.0
-
 
 class FlowGrid(ImageGrid):
     """Geometry of images whose deformations are flows of velocities.
@@ -31,15 +28,12 @@ class FlowGrid(ImageGrid):
     n_steps = N_STEPS
 
     def _flow(self):
-        axes = self.deformation_axes
-        longest = max(nodes[-1] - nodes[0] for nodes in axes)
         return partial(
             new_flow,
             np.tile(self.points, self.n_channels),
-            axes,
+            self.deformation_axes,
             self.deformation_width,
             self.n_steps,
-            bool(longest <= CHAINED * self.deformation_width),
         )
 
     def _steps(self, z, positions):

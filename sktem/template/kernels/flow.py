@@ -29,17 +29,16 @@ CHUNK = np.uint64(32)
 #: scratch begin: velocities of the landmarks with their moments about 0, positions of
 #: every chunk of pixels before every step, kernels along the axes (``room`` for each)
 #: and their products, sums of these, gradients and what they pull, and derivatives of
-#: residuals. At last the inverse variance of the kernels, and whether a kernel may be
-#: found from that of the landmark before, which must not underflow.
+#: residuals. At last the inverse variance of the kernels.
 Flow = namedtuple(
     "Flow",
     "points centres first spacing count0 count1 count2 n_steps n_chunks room moments "
     "paths rest shifted kernels pairs products sums gradient carried pulled rows "
-    "precision chained",
+    "precision",
 )
 
 
-def new_flow(points, axes, width, n_steps, chained, start, place):
+def new_flow(points, axes, width, n_steps, start, place):
     """Return a flow, its numbers, which begin at `start`, and the end of its scratch.
 
     Parameters
@@ -50,7 +49,6 @@ def new_flow(points, axes, width, n_steps, chained, start, place):
     width : float
         Standard deviation of the kernels.
     n_steps : int
-    chained : bool
     start, place : int
         First number, and first place in the scratch array.
     """
@@ -73,18 +71,16 @@ def new_flow(points, axes, width, n_steps, chained, start, place):
     at = place + np.cumsum([0, *sizes])
     counts += [1] * (3 - n_axes)
     whole = (*starts[:4], *counts, n_steps, n_chunks, room, *at[:-1])
-    flow = Flow._make([*map(np.uint64, whole), float(width) ** -2, chained])
+    flow = Flow._make([*map(np.uint64, whole), float(width) ** -2])
     return flow, np.concatenate(parts), int(at[-1])
 
 
 @njit(**INNER, fastmath={"contract"}, error_model="numpy")
 def _exponentials(work, rest, shifted, at):
-    """Replace a chunk of numbers by their ``exp``, but for very large ones."""
+    """Replace a chunk of negative numbers by their ``exp``."""
     for u in range(CHUNK):
         exponent = work[at + u] if work[at + u] > -750.0 else -750.0
-        work[rest + u], work[shifted + u] = reduce_exponent(
-            exponent if exponent < 700.0 else 700.0
-        )
+        work[rest + u], work[shifted + u] = reduce_exponent(exponent)
     for u in range(CHUNK):
         work[at + u] = expand_exponent(work[rest + u], work[shifted + u])
 
@@ -94,23 +90,12 @@ def _fill_axis(axis, count, path, grid, flow, work):
     """Fill the kernels of a chunk of pixels with the landmarks along an axis."""
     half, x = 0.5 * flow.precision, path + axis * CHUNK
     first, spacing = grid.numbers[flow.first + axis], grid.numbers[flow.spacing + axis]
-    at, ratio = flow.kernels + axis * flow.room, flow.sums
-    decay = np.exp(-flow.precision * spacing * spacing)
+    at = flow.kernels + axis * flow.room
     for node in range(count):
-        if node > ZERO and flow.chained:
-            for u in range(CHUNK):
-                work[at + u] = work[at - CHUNK + u] * work[ratio + u]
-                work[ratio + u] *= decay
-        else:
-            for u in range(CHUNK):
-                gap = work[x + u] - (first + node * spacing)
-                work[at + u] = -half * gap * gap
-                work[ratio + u] = (
-                    flow.precision * spacing * gap - half * spacing * spacing
-                )
-            _exponentials(work, flow.rest, flow.shifted, at)
-            if flow.chained:
-                _exponentials(work, flow.rest, flow.shifted, ratio)
+        for u in range(CHUNK):
+            gap = work[x + u] - (first + node * spacing)
+            work[at + u] = -half * gap * gap
+        _exponentials(work, flow.rest, flow.shifted, at)
         at += CHUNK
 
 

@@ -26,12 +26,11 @@ def differences(function, z, h=1e-5):
 @OF_SHAPE
 @pytest.mark.parametrize("width", [2.0, 0.07])
 def test_compiled_flow_is_the_composition_of_small_steps(shape, width):
-    """Also for kernels so narrow that they are found one by one."""
+    """Also for kernels so narrow that they underflow."""
     grid, rng = flow_of(shape, width), np.random.default_rng(0)
     z, work = rng.normal(size=grid.n_latents), new_work(grid.compiled)
     work.z[:] = z
     displace(grid.compiled, work.flat, grid.compiled.flow)
-    assert grid.compiled.flow[0].chained == (width > 1)
     y = grid.points
     for _ in range(8):
         y = y - grid.expanded_at(z, y) / 8
