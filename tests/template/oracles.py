@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
 from sktem.kernels import counter_random
 from sktem.models import (
     DeformableTemplateModel,
@@ -208,6 +209,22 @@ SMALL = {
     "max_iter": 4,
     "random_state": 0,
 }
+
+
+def template(**settings):
+    """Return a small estimator."""
+    return DeformableTemplateEstimator(**{**SMALL, **settings})
+
+
+def classifier(**settings):
+    """Return a small classifier without a search for the temperature."""
+    return DeformableTemplateClassifier(**{**SMALL, "temperature": 1.0, **settings})
+
+
+def named_kinds(n):
+    """Return images of bars, and names of their kinds."""
+    X, kinds = two_kinds(n)
+    return X, np.array(["across", "down"])[kinds]
 
 
 def blobs(n, shape=(6, 6), seed=0, noise=0.05, width=1.5, jitter=0.5):

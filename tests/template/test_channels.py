@@ -7,7 +7,6 @@ from sklearn.datasets import load_digits
 
 from sktem import (
     DeformableTemplateClassifier,
-    DeformableTemplateEstimator,
     DeformedCopiesClassifier,
 )
 from sktem.deformed_copies.deformations import Sizes
@@ -224,12 +223,3 @@ def test_images_read_by_blocks(tmp_path):
     assert_array_equal(fitted.predict_proba(mapped), expected)
     found = list(fitted.predict_proba(iter([other[:4], other[4:]])))
     assert_allclose(np.concatenate(found), expected, atol=1e-12)
-
-
-def test_equal_channels_are_told():
-    """Three copies of a grey picture would count as three observations."""
-    X = grey_digits(8)[0][..., None]
-    with pytest.warns(FitWarning, match="All 3 channels are equal"):
-        DeformableTemplateEstimator(channel_axis=-1, max_iter=1, random_state=0).fit(
-            np.repeat(X[:8], 3, axis=-1)
-        )

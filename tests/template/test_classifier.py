@@ -1,11 +1,9 @@
 """The classifier by deformable templates."""
 
-import pickle
 import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -16,18 +14,12 @@ from sktem import (
     DeformableTemplatePrior,
 )
 from sktem.exceptions import FitWarning
-from tests.template.oracles import SMALL, two_kinds
-
-
-def classifier(**settings):
-    settings = {"temperature": 1.0, **settings}
-    return DeformableTemplateClassifier(**{**SMALL, **settings})
+from tests.template.oracles import SMALL, classifier, named_kinds, two_kinds
 
 
 @pytest.fixture(scope="module")
 def data():
-    X, kinds = two_kinds(60)
-    return X, np.array(["across", "down"])[kinds]
+    return named_kinds(60)
 
 
 @pytest.fixture(scope="module")
@@ -264,24 +256,6 @@ def test_grid_search_over_widths(data):
     }
     assert all(g.deformation_width == width for width, g in widths.items())
     assert cross_val_score(classifier(n_components=2), X, y, cv=3).mean() > 0.9
-
-
-def test_copies(fitted, data):
-    X, _ = data
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
-    assert clone(fitted).get_params() == fitted.get_params()
-    assert not hasattr(clone(fitted), "classes_")
-
-
-def test_pandas(data):
-    pandas = pytest.importorskip("pandas")
-    X, y = data
-    frame = pandas.DataFrame(X, columns=[f"p{i}" for i in range(36)])
-    fitted = classifier().fit(frame, pandas.Series(y))
-    np.testing.assert_array_equal(
-        fitted.predict_proba(frame), classifier().fit(X, y).predict_proba(X)
-    )
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from tests.template.oracles import (
     blobs,
     random_params,
     simulate,
+    template,
     two_kinds,
 )
 
@@ -32,10 +33,6 @@ MENDED = pytest.mark.filterwarnings(
     "ignore:The fit recovered from:sktem.exceptions.FitWarning"
 )
 FITTED = ("weights_", "coefficients_", "covariances_", "noise_variances_", "templates_")
-
-
-def template(**settings):
-    return DeformableTemplateEstimator(**{**SMALL, **settings})
 
 
 def assert_same(one, two, names=FITTED, rtol=0.0):
@@ -219,27 +216,6 @@ def test_weights_are_repetitions(images):
         template().fit(images, sample_weight=np.zeros(40))
     with pytest.raises(ValueError, match="[Nn]egative"):
         template().fit(images, sample_weight=weights - 1)
-
-
-def test_a_frame_of_missing_pixels_changes_nothing_inside():
-    """Cropped images and images with NaN around them: the same posterior."""
-    inner, framed = blobs(12, (5, 5)), np.full((12, 7, 7), np.nan)
-    framed[:, 1:6, 1:6] = inner.reshape(12, 5, 5)
-    params = random_params(
-        ImageGrid((5, 5), (4, 4), (2, 2), 1.5, 3.0), np.random.default_rng(0)
-    )
-    found = []
-    for shape, X in (((5, 5), inner), ((7, 7), framed.reshape(12, -1))):
-        grid = ImageGrid(shape, (4, 4), (2, 2), 1.5, 3.0)
-        reference = ImageGrid((5, 5), (4, 4), (2, 2), 1.5, 3.0)
-        grid.template_axes = reference.template_axes
-        grid.deformation_axes = reference.deformation_axes
-        model = DeformableTemplateModel(grid)
-        modes, laplace, *_ = model.modes_of(X, params, 0)
-        mean = model.chains.mean(X, model.target(params, 0), modes, 5, 10, 2)
-        found.append([modes, laplace, mean, *model.importance(X, params, 0, 30, 0)])
-    for one, two in zip(*found, strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)
 
 
 # ------------------------------------------------------------------------- warm starts

@@ -11,21 +11,11 @@ from sklearn.datasets import load_digits
 from sktem import DeformableTemplateClassifier
 from sktem.exceptions import FitWarning
 from sktem.template.likelihoods import Likelihoods, Searches
-from tests.template.oracles import SMALL, two_kinds
+from tests.template.oracles import classifier, named_kinds, two_kinds
 
 
-def classifier(**settings):
-    return DeformableTemplateClassifier(**{**SMALL, "temperature": 1.0, **settings})
-
-
-@pytest.fixture(scope="module")
-def data():
-    X, kinds = two_kinds(60)
-    return X, np.array(["across", "down"])[kinds]
-
-
-def test_likelihoods_are_those_of_the_fitted_templates(data):
-    X, y = data
+def test_likelihoods_are_those_of_the_fitted_templates():
+    X, y = named_kinds(30)
     fitted = classifier().fit(X[:20], y[:20])
     found = fitted.predict_joint_log_proba(X[20:30])
     fits = [one._template for one in fitted.estimators_]

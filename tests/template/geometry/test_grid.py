@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sktem.models import ImageGrid
-from tests.template.oracles import SHAPES, Dense, gram_of, grid_of, kernel, square
+from tests.template.oracles import SHAPES, Dense, grid_of, kernel, square
 
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
@@ -90,20 +90,6 @@ def test_a_fold_has_a_negative_jacobian():
     assert (np.diff(moved) < 0).any()
     assert grid.jacobians(Z).min() < 0
     assert grid.jacobians(Z / 100).min() > 0.9
-
-
-@OF_SHAPE
-def test_gram_of_mid_points_counts_no_pair_twice(shape):
-    grid = grid_of(shape)
-    # At a single position, the Gram matrix is an outer product.
-    x = np.full(grid.n_axes, 0.3)
-    middles = [np.sort([*n, *(n[1:] + n[:-1]) / 2]) for n in grid.template_axes]
-    mesh = np.stack([a.ravel() for a in np.meshgrid(*middles, indexing="ij")], axis=1)
-    middle = np.exp(-((mesh - x) ** 2).sum(axis=1) / grid.template_scale**2)
-    assert middle.shape == (grid.n_middle,)
-    row = kernel(x[None], Dense(grid).nodes, grid.template_scale)[0]
-    found = gram_of(grid, middle)
-    np.testing.assert_allclose(found, np.outer(row, row), rtol=1e-12, atol=1e-13)
 
 
 def test_pickles():

@@ -135,15 +135,6 @@ def test_channels_are_panels_that_move_together():
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
 
 
-def test_one_channel_is_none(images):
-    plain = DeformableTemplateEstimator(**SETTINGS).fit(images)
-    own = DeformableTemplateEstimator(**SETTINGS, channel_axis=-1).fit(
-        images[..., None]
-    )
-    assert own.templates_.shape == (1, 8, 8, 1)
-    np.testing.assert_array_equal(own.templates_[..., 0], plain.templates_)
-
-
 def test_colours(images):
     """Channels in other units, one of them partly unknown, laid out in any way."""
     colours = np.stack([images, 50 - 20 * images, 0.1 * images], axis=-1)
@@ -179,21 +170,6 @@ def test_colours(images):
         fitted.score(lost[1:3]) - 64 * np.log(2),
         rtol=1e-6,
     )
-
-
-@pytest.mark.parametrize(
-    ("shape", "settings", "match"),
-    [
-        ((20, 192), {"channel_axis": -1}, "need image_shape"),
-        ((20, 190), {"channel_axis": -1, "image_shape": (8, 8)}, "no images of shape"),
-        ((20, 8, 8, 3), {"channel_axis": 0}, "channel_axis must be"),
-        ((20, 8, 8, 3), {}, "with channel_axis"),
-    ],
-)
-def test_layouts_that_are_refused(shape, settings, match):
-    X = np.random.default_rng(0).normal(size=shape)
-    with pytest.raises(ValueError, match=match):
-        DeformableTemplateEstimator(**settings).fit(X)
 
 
 def test_given_templates_name_the_components():

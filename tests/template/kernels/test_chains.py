@@ -122,23 +122,6 @@ def test_preconditioner(shape):
     )
 
 
-@pytest.mark.parametrize("adjusted", [True, False])
-def test_a_chain_does_not_depend_on_the_others(adjusted):
-    grid, params, Y, states = setting((7, 4), n=5)
-    target, numbers = model_of(grid).target(params, 0), np.arange(5)
-
-    def moved(rows):
-        Z = states[rows].copy()
-        langevin_chains(
-            Y[rows], Z, numbers[rows], SEED, target, grid.compiled, 6, adjusted, 0.5
-        )
-        return Z
-
-    whole = moved(np.arange(5))
-    for rows in ([4], [3, 1], [0, 4, 2]):
-        np.testing.assert_array_equal(moved(np.array(rows)), whole[rows])
-
-
 def test_proposals_that_are_not_finite():
     """ULA restores the state and halves the step; MALA rejects."""
     grid, params, Y, states = setting((5,), n=2)

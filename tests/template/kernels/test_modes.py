@@ -178,18 +178,3 @@ def test_modes_of_images_beyond_all_measure():
     assert np.isfinite(Z).all() and np.isfinite(log_det).all()
     assert rss[0] == np.inf
     np.testing.assert_array_equal(Z[2], alone[0])
-
-
-def test_pull_at_a_mode_balances_the_prior():
-    grid, rng = grid_of((3, 4, 5)), np.random.default_rng(6)
-    params = random_params(grid, rng)
-    Y, _ = simulate(grid, params, 1, rng)
-    part, Z, *_ = found_modes(grid, params, Y)
-    pixels = Pixels(grid, part.table)
-    pixels.rss(Y[0], Z[0])
-    pull = pixels.pull()
-    np.testing.assert_allclose(
-        pull / part.noise_variance,
-        -part.precision @ Z[0],
-        atol=1e-4 * np.abs(pull).max() / part.noise_variance,
-    )

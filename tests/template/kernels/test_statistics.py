@@ -99,38 +99,6 @@ def test_mid_points_give_the_gram_matrix(shape, scale):
     assert found.shape == (grid.n_template,) * 2
 
 
-def test_more_pixels_than_a_chunk():
-    grid = ImageGrid((13, 11), (5, 4), (2, 2), 3.0, 5.0)
-    Y, Z, masses = images(grid, 2)
-    cross, middle, head = sums(grid, Y, Z, masses)
-    dense = Dense(grid)
-    designs = [dense.design(z)[~np.isnan(y)] for y, z in zip(Y, Z, strict=True)]
-    expected = sum(
-        w * K.T @ y[~np.isnan(y)] for w, K, y in zip(masses, designs, Y, strict=True)
-    )
-    np.testing.assert_allclose(
-        cross, expected, rtol=0, atol=1e-12 * abs(expected).max()
-    )
-    expected = sum(w * K.T @ K for w, K in zip(masses, designs, strict=True))
-    bound = 1e-12 * np.abs(expected).max()
-    np.testing.assert_allclose(gram_of(grid, middle), expected, rtol=0, atol=bound)
-    assert head[1] == pytest.approx(masses @ (~np.isnan(Y)).sum(axis=1))
-
-
-@OF_SHAPE
-def test_missing_images_count_nothing(shape):
-    grid = grid_of(shape)
-    Y, Z, masses = images(grid, 3)
-    Y[1] = np.nan
-    rest = [0, 2]
-    for whole, part in zip(
-        sums(grid, Y, Z, masses),
-        sums(grid, Y[rest], Z[rest], masses[rest]),
-        strict=True,
-    ):
-        np.testing.assert_allclose(whole, part, rtol=1e-14)
-
-
 def test_landmarks_far_apart():
     """Kernels that do not overlap: the products vanish, and nothing overflows."""
     grid = ImageGrid((5,), (3,), (2,), 0.02, 3.0)

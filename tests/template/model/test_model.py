@@ -180,24 +180,6 @@ def test_statistics_of_a_mixture_are_those_of_its_parts():
         assert share == pytest.approx(shares[:, t].mean(), rel=1e-14)
 
 
-@pytest.mark.parametrize("n_components", [1, 2])
-def test_nothing_depends_on_the_threads(n_components):
-    n = 37
-    options = {"n_components": n_components}
-    model, _, Y, Z = setting((7, 4), n=n, **options)
-    params = random_params(model.grid, np.random.default_rng(1), n_components)
-    Z = model.chain_states(n)
-    found = []
-    for n_jobs in (1, 2):
-        model.n_jobs = n_jobs
-        moved, rate, _ = model.move_chains(Y, Z, params, 3, 3, adapt=0.5, first=0.2)
-        s = model.mean_statistics(Y, moved)
-        found.append([moved, rate, s, *model.modes_of(Y, params, 0)])
-        found[-1] += [*model.importance(Y, params, 0, 20, 0)]
-    for one, two in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, two)
-
-
 @pytest.mark.parametrize("adjusted", [True, False])
 def test_draws_depend_on_seed_number_and_component_only(adjusted):
     model, params, Y, _ = setting((7, 4), n=20)

@@ -17,9 +17,7 @@ from sktem.template.model.systems import (
     systems_of,
 )
 from tests.template.oracles import (
-    Dense,
     gram_of,
-    kernel,
     kernel_of_landmarks,
     square,
 )
@@ -87,18 +85,6 @@ def test_lost_definiteness_is_restored():
     with pytest.raises(LinAlgError):
         grams.factor(matrix)
     assert np.isfinite(solver_of(grams, matrix, 1e-8)(np.ones(grid.n_template))).all()
-
-
-@OF_GRID
-def test_template_is_drawn_without_its_design(name):
-    grid, _, rng = problem(name)
-    beta = rng.normal(size=grid.n_template)
-    at = grid.pixels + 0.4 * rng.normal(size=grid.pixels.shape)
-    np.testing.assert_allclose(
-        grid.template_at(beta), Dense(grid).design() @ beta, atol=1e-12
-    )
-    design = kernel(at.T, Dense(grid).nodes, grid.template_scale)
-    np.testing.assert_allclose(grid.template_at(beta, at), design @ beta, atol=1e-12)
 
 
 @OF_GRID
