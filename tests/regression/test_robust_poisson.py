@@ -65,18 +65,21 @@ def test_default_finds_the_maximum(exact):
         {"solver": "saem"},
         {"solver": "isaem", "batch_size": 40},
         {"solver": "vrttem", "batch_size": 40},
-        # Its noise has a standard deviation of 0.035 in the last coordinate.
-        {"solver": "fittem", "batch_size": 40, "sampler": "mala", "random_state": 1},
+        {"solver": "fittem", "batch_size": 40, "sampler": "mala"},
         {"solver": "biased-saem"},
     ],
     ids=str,
 )
 def test_solvers_and_samplers(options, exact):
     X, y = make_data()
-    settings = {"max_iter": 150, "tol": 0, "average": 50, "random_state": 0}
-    fit = RobustPoissonRegressor(**{**settings, **options}).fit(X, y)
+    settings = {"max_iter": 150, "tol": 0, "average": 50, **options}
+    # Of one run with "fittem" the last coordinate has a standard deviation of 0.03.
+    found = [
+        theta_of(RobustPoissonRegressor(**settings, random_state=seed).fit(X, y))
+        for seed in range(8 if options.get("solver") == "fittem" else 1)
+    ]
     tolerance = 0.1 if options == {"solver": "biased-saem"} else 0.05
-    np.testing.assert_allclose(theta_of(fit), exact, atol=tolerance)
+    np.testing.assert_allclose(np.mean(found, axis=0), exact, atol=tolerance)
 
 
 @pytest.mark.parametrize(
