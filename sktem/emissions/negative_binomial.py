@@ -15,6 +15,7 @@ from sktem.emissions.base import (
     zero_filled,
 )
 from sktem.emissions.poisson import LEAST_RATE, check_counts
+from sktem.emissions.scarcity import counted_shares
 
 __all__ = ["NegativeBinomial", "NegativeBinomialParams"]
 
@@ -115,6 +116,11 @@ class NegativeBinomial(Emission):
         places = mass * np.log(params.sizes / LEAST_SIZE)
         parts = [mass, R.T @ values, rises, slopes, places]
         return np.concatenate([np.ravel(part) for part in parts])
+
+    def label_shares(self, params):
+        """Return the probabilities of counts above zero."""
+        sizes = params.sizes
+        return [counted_shares(-np.expm1(-sizes * np.log1p(params.means / sizes)))]
 
     def maximize(self, s, params):
         """Return the means, and sizes that are no less likely than those before."""

@@ -14,6 +14,7 @@ from sktem.emissions.base import (
     start_from,
     zero_filled,
 )
+from sktem.emissions.scarcity import counted_shares
 
 __all__ = ["Poisson", "PoissonParams", "check_counts"]
 
@@ -84,6 +85,10 @@ class Poisson(Emission):
         alive, degenerate = left_alive(mass)
         rates = np.where(alive, sums / np.where(alive, mass, 1.0), params.rates)
         return PoissonParams(np.maximum(rates, LEAST_RATE), degenerate)
+
+    def label_shares(self, params):
+        """Return the probabilities of counts above zero."""
+        return [counted_shares(-np.expm1(-params.rates))]
 
     def mean(self, params):
         """Return the rates."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from sktem.emissions.spread import listed
 
-__all__ = ["LabelShares", "Scarcity", "doubt_of_labels"]
+__all__ = ["LabelShares", "Scarcity", "counted_shares", "doubt_of_labels"]
 
 
 class Scarcity(NamedTuple):
@@ -46,10 +46,19 @@ class LabelShares(NamedTuple):
         The columns.
     probabilities : ndarray of shape (K, d, L)
         By state, column and label.
+    kind : str, default="labels"
+        What the labels are.
     """
 
     columns: np.ndarray
     probabilities: np.ndarray
+    kind: str = "labels"
+
+
+def counted_shares(some):
+    """Return shares of any count, and of counts above zero, which are given, (K, d)."""
+    both = np.stack([np.ones_like(some), some], axis=2)
+    return LabelShares(np.arange(some.shape[1]), both, "counts above zero")
 
 
 def doubt_of_labels(
@@ -74,24 +83,33 @@ def doubt_of_labels(
     if not blocks or len(blocks[0].probabilities) == 1:
         return None
     each = rows()
-    total, parameters = each.sum(), 0
-    states: list[int] = []
-    columns: list[int] = []
+    total, parameters, count = each.sum(), 0, 0
+    found: dict[str, tuple[list, list]] = {}
     for block in blocks:
         mass = each[:, None, None] * block.probabilities
         known = mass.sum(axis=0) >= rule.met
         parameters += len(each) * int(np.maximum(known.sum(axis=1) - 1, 0).sum())
         unmet, places, _ = np.nonzero((mass < rule.met) & known)
-        states.extend(unmet)
-        columns.extend(block.columns[places])
+        if len(unmet):
+            states, columns = found.setdefault(block.kind, ([], []))
+            states.extend(unmet)
+            columns.extend(block.columns[places])
+            count += len(unmet)
     few = parameters > rule.parameters * total
-    if not few or rule.loss * len(states) <= rule.most * total:
+    if not few or rule.loss * count <= rule.most * total:
         return None
+    kind, (states, columns) = max(found.items(), key=lambda item: len(item[1][0]))
+    label = label.lower()
+    advice = f"Take fewer {label}s"
+    if kind == "labels":
+        advice += (
+            ", join rare labels, or take "
+            f"Categorical(smoothing={1 / total:.1g}), a prior worth one row "
+            "(or smoothing of Bernoulli)"
+        )
     return (
-        f"No row of {label.lower()}(s) {listed(np.unique(states))} has labels of "
-        f"column(s) {listed(np.unique(columns))} that other rows have: {len(states)} "
-        f"probabilities of zero, for {total:.0f} rows, and new rows that have such "
-        f"labels are all but impossible. Take fewer {label.lower()}s, join rare "
-        f"labels, or take Categorical(smoothing={1 / total:.1g}), a prior worth one "
-        "row (or smoothing of Bernoulli)."
+        f"No row of {label}(s) {listed(np.unique(states))} has {kind} of "
+        f"column(s) {listed(np.unique(columns))} that other rows have: {count} "
+        f"probabilities of zero, for {total:.0f} rows, and new rows that have them are "
+        f"all but impossible. {advice}."
     )

@@ -542,6 +542,25 @@ def test_labels_that_no_row_has_are_told(kind, n_labels, d, n, is_told):
     assert gain > 0.5 if is_told else gain < 0.2
 
 
+@pytest.mark.parametrize("emission", ["poisson", "negative_binomial"])
+@pytest.mark.parametrize("n, is_told", [(40, True), (1000, False)])
+def test_counts_that_no_row_has_are_told(n, is_told, emission):
+    rng = np.random.default_rng(0)
+    rates = rng.gamma(1.0, 0.2, (2, 10))
+    X = rng.poisson(rates[rng.integers(2, size=n)])
+    new = rng.poisson(rates[rng.integers(2, size=2000)])
+    seen = X.any(axis=0)
+    mixture = StochasticEMMixture(4, emission=emission, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mixture.fit(X[:, seen])
+    found = [str(warning.message) for warning in caught]
+    assert any("has counts above zero of column(s)" in one for one in found) == is_told
+    one = StochasticEMMixture(emission=emission).fit(X[:, seen])
+    loss = one.score(new[:, seen]) - mixture.score(new[:, seen])
+    assert loss > 0.5 if is_told else loss < 0.1
+
+
 @pytest.mark.parametrize("n_clusterings", [10, 1])
 def test_starts_do_not_depend_on_the_seed(n_clusterings, monkeypatch):
     rng = np.random.default_rng(2)
