@@ -15,6 +15,8 @@ __all__ = ["CompiledSubjects"]
 
 #: Subjects per block of the compiled sweeps.
 SUBJECTS_PER_BLOCK = 512
+#: Errors where none is asked for.
+ONE_ERROR = np.ones((1, 2))
 
 
 class CompiledSubjects(NamedTuple):
@@ -77,53 +79,44 @@ class CompiledSubjects(NamedTuple):
 
     def log_likelihoods(self, Z):
         """Return the log-likelihood of each subject, or of each chain of it."""
-        return self._swept("log_likelihoods", Z)
+        values = self.log_likelihoods_of_errors(Z, [[self.model.a, self.model.b]])
+        return values[..., 0]
 
     def log_likelihoods_of_errors(self, Z, errors):
-        """Return log-likelihoods of the shape (n_subjects, n_chains, n_errors)."""
-        from sktem.mixed_effects.kernels import subjects
+        """Return log-likelihoods at several errors (a, b), along the last axis."""
+        from sktem.mixed_effects.kernels.subjects import DENSITIES
 
-        chains = np.ascontiguousarray(Z)
-        result = np.empty((*chains.shape[:2], len(errors)))
-        self._in_blocks(
-            lambda start, stop: subjects.log_likelihoods_of_errors(
-                self.model, self.rows, chains, errors, start, stop, result
-            ),
-            len(chains),
-        )
-        return result
+        return self._evaluated(Z, DENSITIES, np.array(errors))
 
     def residual_sums(self, Z):
         """Return the sum of squared residuals of each subject or chain."""
-        return self._swept("residual_sums", Z)
+        from sktem.mixed_effects.kernels.subjects import SQUARES
 
-    def _swept(self, name, Z):
-        from sktem.mixed_effects.kernels import subjects
-
-        sweep = getattr(subjects, name)
-        chains = np.ascontiguousarray(Z if Z.ndim == 3 else Z[:, None])
-        result = np.empty(chains.shape[:2])
-        self._in_blocks(
-            lambda start, stop: sweep(
-                self.model, self.rows, chains, start, stop, result
-            ),
-            len(chains),
-        )
-        return result if Z.ndim == 3 else result[:, 0]
+        return self._evaluated(Z, SQUARES)[..., 0]
 
     def predictions(self, Z):
         """Return the predictions of all rows, one line for each chain if there are."""
+        from sktem.mixed_effects.kernels.subjects import PREDICTIONS
+
+        return self._evaluated(Z, PREDICTIONS)
+
+    def _evaluated(self, Z, what, errors=ONE_ERROR):
+        """Return sums of subjects, or predictions, without an axis for one chain."""
         from sktem.mixed_effects.kernels import subjects
 
         chains = np.ascontiguousarray(Z if Z.ndim == 3 else Z[:, None])
-        result = np.empty((chains.shape[1], len(self.rows.y)))
+        predicted, m = what == subjects.PREDICTIONS, chains.shape[1]
+        sums = np.empty((*chains.shape[:2], 0 if predicted else len(errors)))
+        f = np.empty((m, len(self.rows.y) if predicted else 0))
         self._in_blocks(
-            lambda start, stop: subjects.predictions(
-                self.model, self.rows, chains, start, stop, result
+            lambda start, stop: subjects.evaluate(
+                self.model, self.rows, chains, what, errors, start, stop, sums, f
             ),
             len(chains),
         )
-        return result if Z.ndim == 3 else result[0]
+        if predicted:
+            return f if Z.ndim == 3 else f[0]
+        return sums if Z.ndim == 3 else sums[:, 0]
 
     def predictions_of_all(self, phi):
         """Return predictions, all parameters being given on the Gaussian scale."""

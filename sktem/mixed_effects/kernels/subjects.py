@@ -22,6 +22,8 @@ from sktem.mixed_effects.kernels.structural import (
 
 #: Code of the closed form of compartments, beside those of structural models.
 COMPARTMENTS = -1
+#: What is evaluated.
+PREDICTIONS, SQUARES, DENSITIES = 0, 1, 2
 
 
 class SubjectModel(NamedTuple):
@@ -177,96 +179,51 @@ def predict_subject(model, rows, subject, z, work):
     return start, stop - start
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def predictions(model, rows, Z, start, stop, result):
-    """Equal ``result[c] = predict_rows(...)`` of each chain, for some subjects.
-
-    Z has the shape (n_subjects, n_chains, d) and result (n_chains, n_rows).
-    """
-    work = new_subject_work(model, rows)
-    inner, points = borrowed((model, rows, work)), borrowed(Z)
-    for i in range(start, stop):
-        for c in range(Z.shape[1]):
-            begin, n = predict_subject(inner[0], inner[1], i, points[i, c], inner[2])
-            result[c, begin : begin + n] = work.f[:n]
-    release(work)
-
-
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
-def log_likelihood_of(model, rows, subject, z, work):
-    """Equal ``log_density(...).sum()`` over the rows of one subject.
-
-    Arguments are those of `predict_subject`.
-    """
-    start, n = predict_subject(model, rows, subject, z, work)
+def density_of(model, rows, start, n, f, a, b):
+    """Equal ``log_density(y, f, (a, b), least).sum()`` over the n rows of a subject."""
     total = 0.0
     if model.error == 0:
         for i in range(n):
-            residual = rows.y[start + i] - work.f[i]
+            residual = rows.y[start + i] - f[i]
             total += residual * residual
-        constant = math.log(model.a) + HALF_LOG_TWO_PI
-        return -0.5 * total / (model.a * model.a) - n * constant
+        return -0.5 * total / (a * a) - n * (math.log(a) + HALF_LOG_TWO_PI)
     for i in range(n):
-        y = rows.y[start + i]
-        total += log_density(model.error, y, work.f[i], model.a, model.b, model.least)
+        total += log_density(model.error, rows.y[start + i], f[i], a, b, model.least)
     return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_likelihoods(model, rows, Z, start, stop, result):
-    """Equal ``result[start:stop] = log_likelihood_of(...)`` of each subject and chain.
+def evaluate(model, rows, Z, what, errors, start, stop, sums, f):
+    """Write sums over the rows of each subject and chain, or their predictions.
 
-    Z has the shape (n_subjects, n_chains, d) and result (n_subjects, n_chains).
-    """
-    work = new_subject_work(model, rows)
-    inner, points = borrowed((model, rows, work)), borrowed(Z)
-    for i in range(start, stop):
-        for c in range(Z.shape[1]):
-            z = points[i, c]
-            result[i, c] = log_likelihood_of(inner[0], inner[1], i, z, inner[2])
-    release(work)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_likelihoods_of_errors(model, rows, Z, errors, start, stop, result):
-    """Equal ``result[..., e] = log_likelihoods(...)`` at the errors (a, b) of each row.
-
-    The predictions are the same for all of them. Errors have the shape (n_errors, 2)
-    and result (n_subjects, n_chains, n_errors).
+    They equal ``predict_rows(...)`` in ``f[c]``; ``square(...).sum()``, where squares
+    that are not finite count as 0, in ``sums[..., 0]``; or ``log_density(...).sum()``
+    at the errors (a, b) of each line in ``sums[..., e]``. Z has the shape (n_subjects,
+    n_chains, d), sums (n_subjects, n_chains, n_errors) and f (n_chains, n_rows).
     """
     work = new_subject_work(model, rows)
     inner, points = borrowed((model, rows, work)), borrowed(Z)
     for i in range(start, stop):
         for c in range(Z.shape[1]):
             begin, n = predict_subject(inner[0], inner[1], i, points[i, c], inner[2])
-            for e in range(errors.shape[0]):
-                a, b, total = errors[e, 0], errors[e, 1], 0.0
+            if what == PREDICTIONS:
                 for j in range(n):
-                    y, f = rows.y[begin + j], work.f[j]
-                    total += log_density(model.error, y, f, a, b, model.least)
-                result[i, c, e] = total
-    release(work)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def residual_sums(model, rows, Z, start, stop, result):
-    """Equal ``square(...).sum()`` over the rows of each subject and chain.
-
-    Squares that are not finite count as 0. Shapes are those of `log_likelihoods`.
-    """
-    work = new_subject_work(model, rows)
-    inner, points = borrowed((model, rows, work)), borrowed(Z)
-    for i in range(start, stop):
-        for c in range(Z.shape[1]):
-            z = points[i, c]
-            begin, n = predict_subject(inner[0], inner[1], i, z, inner[2])
-            total = 0.0
-            for j in range(n):
-                y = rows.y[begin + j]
-                square = squared_residual(model.error, y, work.f[j], model.least)
-                if math.isfinite(square):
-                    total += square
-            result[i, c] = total
+                    f[c, begin + j] = work.f[j]
+            elif what == SQUARES:
+                total = 0.0
+                for j in range(n):
+                    y = rows.y[begin + j]
+                    square = squared_residual(model.error, y, work.f[j], model.least)
+                    if math.isfinite(square):
+                        total += square
+                sums[i, c, 0] = total
+            else:
+                for e in range(errors.shape[0]):
+                    sums[i, c, e] = density_of(
+                        inner[0], inner[1], begin, n, inner[2].f, errors[e, 0],
+                        errors[e, 1],
+                    )  # fmt: skip
     release(work)
 
 
@@ -283,37 +240,49 @@ def squared_distance(z, mean, inverse):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def propose(moves, t, mean, z, noise, proposed):
+    """Write the place that a move leads to, the place itself for a negative one."""
+    for j in range(z.shape[0]):
+        proposed[j] = z[j]
+    if t < 0:
+        return
+    position = moves.first[t]
+    for j in range(z.shape[0]):
+        if moves.from_prior[t]:
+            value = mean[j]
+            for k in range(j + 1):
+                value += moves.root[j, k] * noise[position + k]
+            proposed[j] = value
+        elif moves.scales[t, j] != 0.0:
+            proposed[j] += moves.scales[t, j] * noise[position]
+            position += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def walk(model, rows, moves, noise, log_uniforms, start, stop, Z, accepted):
     """Equal ``_walk`` of ``samplers.component_walk``, for the subjects of a block.
 
     The chains Z of shape (n_subjects, n_chains, d) are moved in place, and the accepted
     proposals of each move are counted.
     """
-    d = Z.shape[2]
-    work, trial = new_subject_work(model, rows), np.empty(d)
+    work, trial = new_subject_work(model, rows), np.empty(Z.shape[2])
     inner, points = borrowed((model, rows, work)), borrowed(Z)
     proposed, moves, noise = borrowed((trial, moves, noise))
     for i in range(start, stop):
         mean = moves.means[i]
         for c in range(Z.shape[1]):
             z = points[i, c]
-            current = log_likelihood_of(inner[0], inner[1], i, z, inner[2])
-            distance = squared_distance(z, mean, moves.inverse)
-            for t in range(moves.first.shape[0]):
-                position = moves.first[t]
-                for j in range(d):
-                    if moves.from_prior[t]:
-                        value = mean[j]
-                        for k in range(j + 1):
-                            value += moves.root[j, k] * noise[i, c, position + k]
-                        proposed[j] = value
-                    else:
-                        proposed[j] = z[j]
-                        if moves.scales[t, j] != 0.0:
-                            proposed[j] += moves.scales[t, j] * noise[i, c, position]
-                            position += 1
-                value = log_likelihood_of(inner[0], inner[1], i, proposed, inner[2])
+            current = distance = 0.0
+            for t in range(-1, moves.first.shape[0]):
+                propose(moves, t, mean, z, noise[i, c], proposed)
+                begin, n = predict_subject(inner[0], inner[1], i, proposed, inner[2])
+                value = density_of(
+                    inner[0], inner[1], begin, n, inner[2].f, inner[0].a, inner[0].b
+                )
                 new_distance = squared_distance(proposed, mean, moves.inverse)
+                if t < 0:
+                    current, distance = value, new_distance
+                    continue
                 ratio = value - current
                 if not moves.from_prior[t]:
                     ratio -= 0.5 * (new_distance - distance)
@@ -321,7 +290,7 @@ def walk(model, rows, moves, noise, log_uniforms, start, stop, Z, accepted):
                     current = value
                     distance = new_distance
                     accepted[t] += 1
-                    for j in range(d):
+                    for j in range(z.shape[0]):
                         z[j] = proposed[j]
     release(work)
     trial[0] = 0.0
