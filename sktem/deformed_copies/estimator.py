@@ -22,8 +22,7 @@ from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.images.classes import (
-    Typical,
-    best_temperature,
+    Calibration,
     given_temperature,
     log_of,
     resolved_prior,
@@ -35,10 +34,9 @@ from sktem.images.usual import UsualImages
 
 __all__ = ["DeformedCopiesClassifier"]
 
-#: Temperature where a class has one image, which is expected of others with a standard
-#: deviation of its logarithm; logarithms of the least and the largest; least standard
-#: deviation of squared distances between features.
-TEMPERATURE, DEVIATION, TEMPERATURES, LEAST_SD = 0.1, 0.5, (-6.0, 2.0), 0.03
+#: By scores of the regression, and squared distances between features. What is expected
+#: is the temperature where a class has one image.
+CALIBRATION = Calibration((-6.0, 2.0), 0.03, expected=0.1, deviation=0.5)
 
 #: Landmarks of smooth fields along the longest side, whose distance is the usual width,
 #: for signals, images and volumes.
@@ -313,18 +311,14 @@ class DeformedCopiesClassifier(ImageClassifier):
         self._regression, left_out = learn_ridge(
             images.similarity(law.relative), rows, n_classes, equations
         )
-        several, self._typical = np.bincount(labels).min() > 1, None
-        if several:
-            self._typical = Typical.of(left_out.distances, images.weights, LEAST_SD)
-        if temperature is None:
-            temperature = TEMPERATURE
-            if several:
-                expected = np.log(TEMPERATURE), DEVIATION
-                temperature = best_temperature(
-                    left_out.scores, log_prior, labels, images.weights, TEMPERATURES,
-                    expected,
-                )  # fmt: skip
-        self.temperature_, self.n_rows_ = temperature, len(rows.X)
+        best, self._typical = CALIBRATION.expected, None
+        if np.bincount(labels).min() > 1:
+            self._typical = CALIBRATION.typical(left_out.distances, images.weights)
+            best = CALIBRATION.temperature(
+                left_out.scores, log_prior, labels, images.weights
+            )
+        self.temperature_ = best if temperature is None else temperature
+        self.n_rows_ = len(rows.X)
         self.deformations_ = law.sizes._asdict()
         self._deformations, self._noise = deformations, noise
         self._filler = self._filler.knowing(rows.X)

@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 from sktem.choices import did_you_mean
 
 __all__ = [
+    "Calibration",
     "Typical",
-    "best_temperature",
     "class_log_proba",
     "given_temperature",
     "log_losses",
@@ -36,13 +36,6 @@ class Typical(NamedTuple):
     mean: float
     sd: float
     rare: float = 1e-3
-
-    @classmethod
-    def of(cls, distances, weights, least_sd) -> Typical:
-        """Return the moments of some distances."""
-        mean = np.average(distances, weights=weights)
-        variance = np.average((distances - mean) ** 2, weights=weights)
-        return cls(float(mean), max(float(np.sqrt(variance)), least_sd))
 
     def outlier_proba(self, distances) -> np.ndarray:
         """Return probabilities of being none of them: far beyond a normal tail."""
@@ -67,42 +60,59 @@ def log_losses(scores, temperature, log_prior, labels) -> np.ndarray:
     return np.nan_to_num(logsumexp(tempered, axis=1) - label_scores, posinf=1e6)
 
 
-def best_temperature(
-    scores, log_prior, labels, weights, bounds, expected=None
-) -> float:
-    """Return the divisor of scores for the least log-loss.
+class Calibration(NamedTuple):
+    """How probabilities follow from images that were left out.
 
-    Parameters
+    Attributes
     ----------
-    scores : ndarray of shape (n, n_classes)
-        Scores or log-likelihoods of images that were left out.
-    log_prior : ndarray of shape (n_classes,)
-        Logarithms of the prior probabilities.
-    labels : ndarray of int of shape (n,)
-        Classes.
-    weights : ndarray of shape (n,)
-        Weights.
     bounds : tuple of float
-        Logarithms of the least and of the largest divisor.
-    expected : tuple of float or None, default=None
-        Logarithm of the divisor that a prior expects, and its standard deviation. Where
-        all of few images are right, they alone would ask for no doubt at all.
-
-    Returns
-    -------
-    float
-        The divisor.
+        Logarithms of the least and of the largest divisor of scores.
+    least_sd : float
+        Least standard deviation of distances.
+    expected, deviation : float
+        Divisor that a prior expects, and standard deviation of its logarithm. Where all
+        of few images are right, they alone would ask for no doubt at all. An infinite
+        deviation is no prior.
     """
 
-    def loss(log_temperature):
-        losses = log_losses(scores, np.exp(log_temperature), log_prior, labels)
-        total = weights @ losses
-        if expected is not None:
-            total += 0.5 * ((log_temperature - expected[0]) / expected[1]) ** 2
-        return total
+    bounds: tuple
+    least_sd: float
+    expected: float = 1.0
+    deviation: float = np.inf
 
-    optimum = minimize_scalar(loss, bounds=bounds, method="bounded")
-    return float(np.exp(optimum.x))
+    def temperature(self, scores, log_prior, labels, weights) -> float:
+        """Return the divisor of scores for the least log-loss.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n, n_classes)
+            Scores or log-likelihoods of images that were left out.
+        log_prior : ndarray of shape (n_classes,)
+            Logarithms of the prior probabilities.
+        labels : ndarray of int of shape (n,)
+            Classes.
+        weights : ndarray of shape (n,)
+            Weights.
+
+        Returns
+        -------
+        float
+            The divisor.
+        """
+
+        def loss(log_temperature):
+            losses = log_losses(scores, np.exp(log_temperature), log_prior, labels)
+            gap = (log_temperature - np.log(self.expected)) / self.deviation
+            return weights @ losses + 0.5 * gap**2
+
+        optimum = minimize_scalar(loss, bounds=self.bounds, method="bounded")
+        return float(np.exp(optimum.x))
+
+    def typical(self, distances, weights) -> Typical:
+        """Return the moments of distances of images that were left out."""
+        mean = np.average(distances, weights=weights)
+        variance = np.average((distances - mean) ** 2, weights=weights)
+        return Typical(float(mean), max(float(np.sqrt(variance)), self.least_sd))
 
 
 def given_temperature(temperature) -> float | None:

@@ -18,8 +18,7 @@ from sktem.estimators.base import (
 from sktem.estimators.by_blocks import needed_in_memory
 from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike
 from sktem.images.classes import (
-    Typical,
-    best_temperature,
+    Calibration,
     given_temperature,
     log_of,
     resolved_prior,
@@ -46,9 +45,8 @@ __all__ = ["DeformableTemplateClassifier"]
 #: that is expected; chosen on training images of handwritten digits.
 STRENGTH, LEAST_STRENGTH, NOISE_SCALE = 20.0, 400.0, 0.3
 
-#: Logarithms of the least and the largest temperature, and least standard deviation of
-#: log-likelihoods per pixel of images that are left out.
-TEMPERATURES, LEAST_SD = (0.0, 7.0), 0.1
+#: By log-likelihoods, and distances of log-likelihoods per pixel.
+CALIBRATION = Calibration((0.0, 7.0), 0.1)
 
 
 class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
@@ -325,10 +323,9 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
             fits = [model._template for model in models]
             logs[left_out], distances[left_out] = Likelihoods(fits).judge(X[left_out])
-        temperature = best_temperature(
-            logs, log_of(self.class_prior_), labels, weights, TEMPERATURES
-        )
-        return temperature, Typical.of(distances, weights, LEAST_SD)
+        log_prior = log_of(self.class_prior_)
+        temperature = CALIBRATION.temperature(logs, log_prior, labels, weights)
+        return temperature, CALIBRATION.typical(distances, weights)
 
     def _scores(self, X):
         # What no training image shows was not learned of any class.

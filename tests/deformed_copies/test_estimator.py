@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from sktem import DeformedCopiesClassifier
 from sktem.deformed_copies.deformations import Sizes
-from sktem.deformed_copies.estimator import TEMPERATURE
+from sktem.deformed_copies.estimator import CALIBRATION
 from sktem.deformed_copies.gaps import GapFiller
 from sktem.exceptions import FitWarning
 from sktem.images.shapes import Layout
@@ -225,7 +225,7 @@ def test_one_image_of_a_class(data):
     X, y = data
     rows = [np.flatnonzero(y == c)[0] for c in ("across", "down")]
     fitted = classifier().fit(X[rows], y[rows])
-    assert fitted.temperature_ == TEMPERATURE
+    assert fitted.temperature_ == CALIBRATION.expected
     assert fitted.score(X, y) > 0.8
     assert (fitted.outlier_proba(X) == 0).all()
 
