@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from scipy.stats import yeojohnson_llf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PowerTransformer
@@ -23,26 +22,45 @@ __all__ = [
     "warn_of_small_weights", "warn_of_stream",
 ]  # fmt: skip
 
-#: How far below one normal density Gaussian units may end, as a share of what that is
-#: above independent columns, and in nats for each column.
-FAR = 0.1
-FAR_BY_COLUMN = 0.02
+
+class MachineLimits(NamedTuple):
+    """From where on a fit is warned of.
+
+    Attributes
+    ----------
+    far, far_by_column : float
+        How far below one normal density Gaussian units may end, as a share of what
+        that is above independent columns, and in nats for each column.
+    dependent, large_gain : float
+        Standard deviations from which on columns depend on each other by more than
+        chance, and the gain of a row over independent columns that is in doubt
+        elsewhere.
+    fewest_rows : int
+        Rows from which on columns that exclude each other do so hardly by chance.
+    skewed : float
+        Nats that a power transform of a column gains where it is skewed.
+    skew_rows : int
+        About how many rows of it are looked at.
+    n_codes, rows_of_code : int
+        Distinct whole numbers of a column that may be codes of labels, and rows of
+        each.
+    small_weight : float
+        Mean weight of the rows below which they are hardly meant as numbers of rows.
+    """
+
+    far: float = 0.1
+    far_by_column: float = 0.02
+    dependent: float = 3.0
+    large_gain: float = 0.5
+    fewest_rows: int = 20
+    skewed: float = 0.1
+    skew_rows: int = 1000
+    n_codes: int = 10
+    rows_of_code: int = 5
+    small_weight: float = 0.1
 
 
-#: Standard deviations from which on columns depend on each other by more than chance,
-#: and the gain of a row over independent columns that is in doubt elsewhere.
-DEPENDENT, LARGE_GAIN = 3.0, 0.5
-#: Rows from which on columns that exclude each other do so hardly by chance.
-FEWEST_ROWS = 20
-
-#: Nats that a power transform of a column gains where it is skewed, and rows of it.
-SKEWED, SKEW_ROWS = 0.1, 1000
-
-#: Distinct whole numbers of a column that may be codes of labels, and rows of each.
-CODES, ROWS_OF_CODE = 10, 5
-
-#: Mean weight of the rows below which they are hardly meant as numbers of rows.
-SMALL_WEIGHT = 0.1
+LIMITS = MachineLimits()
 
 
 @dataclass(frozen=True)
@@ -112,8 +130,11 @@ def warn_of_fit(settings, state, n_rows, X, units) -> None:
         _warn_of_skew(rounds, best, X, units)
         # Under a prior parameters gain less by chance, and real gains may be small:
         # there is a doubt where pairs of columns depend no more than by chance.
-        gain, by_chance = best - state.rounds.base, state.rounds.dependence < DEPENDENT
-        doubt = not settings.prior.strength or (gain > LARGE_GAIN and by_chance)
+        gain, by_chance = (
+            best - state.rounds.base,
+            state.rounds.dependence < LIMITS.dependent,
+        )
+        doubt = not settings.prior.strength or (gain > LIMITS.large_gain and by_chance)
         if state.converged and chance is not None and doubt:
             warn_user(chance, FitWarning)
     warn_of_events(state.history.events)
@@ -130,7 +151,7 @@ def _chance(settings, state, best, n_rows):
         # No distribution of binary units has more parameters.
         n_more = min(n_more, 2**n_visible - 1 - n_visible)
     # Where no pair of columns depends on each other, twice as much is in doubt.
-    most = n_more if state.rounds.dependence < DEPENDENT else n_more / 2
+    most = n_more if state.rounds.dependence < LIMITS.dependent else n_more / 2
     if not 0 < gain < most:
         return None
     decay = settings.prior.strength
@@ -150,14 +171,14 @@ def _warn_of_skew(rounds, best, X, units):
     """Warn if columns alone, after a power transform, are more likely than the fit."""
     gains = {}
     for name, values in _real_columns(X, units):
-        values = values[:: -(-len(values) // SKEW_ROWS)]
-        if len(np.unique(values)) > CODES:
+        values = values[:: -(-len(values) // LIMITS.skew_rows)]
+        if len(np.unique(values)) > LIMITS.n_codes:
             transform = PowerTransformer(standardize=False).fit(values[:, None])
             power = transform.lambdas_[0]
             rise = yeojohnson_llf(power, values) - yeojohnson_llf(1.0, values)
             gains[name] = rise / len(values)
     alone = rounds.base + sum(gains.values())
-    skewed = [name for name, gain in gains.items() if gain > SKEWED]
+    skewed = [name for name, gain in gains.items() if gain > LIMITS.skewed]
     if skewed and alone > best:
         warn_user(
             f"{_named(skewed)} are skewed: after PowerTransformer(), columns that do "
@@ -199,8 +220,8 @@ def _warn_of_likelihood(settings, state, best, chance):
             ConvergenceWarning,
         )
     elif state.rounds.normal is not None and state.rounds.normal - best > max(
-        FAR * (state.rounds.normal - state.rounds.base),
-        FAR_BY_COLUMN * settings.model.n_visible,
+        LIMITS.far * (state.rounds.normal - state.rounds.base),
+        LIMITS.far_by_column * settings.model.n_visible,
     ):
         warn_user(
             f"The log-likelihood after the fit, {best:.4g} per row, is below that "
@@ -269,7 +290,7 @@ def warn_of_stream(stream) -> None:
 
 def warn_of_one_hot(X) -> None:
     """Warn of neighbouring binary columns of which one is 1 in each row."""
-    if sparse.issparse(X) or not isinstance(X, np.ndarray) or len(X) < FEWEST_ROWS:
+    if not isinstance(X, np.ndarray) or len(X) < LIMITS.fewest_rows:
         return
     groups, begin, total = [], 0, np.zeros(len(X))
     for column, values in enumerate(X.T):
@@ -317,7 +338,10 @@ def warn_of_codes(X, units) -> None:
     for name, values in _real_columns(X, units):
         if (values == np.floor(values)).all():
             n_distinct = len(np.unique(values))
-            if 2 <= n_distinct <= CODES and n_distinct * ROWS_OF_CODE <= len(values):
+            if (
+                2 <= n_distinct <= LIMITS.n_codes
+                and n_distinct * LIMITS.rows_of_code <= len(values)
+            ):
                 suspects.append(name)
     if suspects:
         warn_user(
@@ -331,7 +355,7 @@ def warn_of_codes(X, units) -> None:
 
 def warn_of_small_weights(n_rows, mass) -> None:
     """Warn if weights, such as shares, make many rows count as few to the prior."""
-    if n_rows > 1 and mass < SMALL_WEIGHT * n_rows:
+    if n_rows > 1 and mass < LIMITS.small_weight * n_rows:
         warn_user(
             f"The weights of {n_rows} rows add up to {mass:.3g}, and as so many rows "
             "they count to the prior of the machine's weights, which may hold these "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -24,25 +24,42 @@ from sktem.estimators.stream import StreamRunner
 from sktem.history import History
 from sktem.rows.held import carrier_of
 
-__all__ = ["BoltzmannStream"]
+__all__ = ["BoltzmannStream", "StreamPace"]
 
-#: Batches of a stream after which its adapted steps are half as long as at first; they
-#: fall as one over the number of batches, down to a hundredth.
-FALL = 250
-#: Updates by the first batch, by the second half of them and so on down to one: a few
-#: hundred rows would otherwise leave a stream where it began.
-VISITS = 200
-#: Updates of a stream at which its chains are looked at first, and how many times as
-#: many it has at the next look.
-LOOK, NEXT_LOOK = 400, 2
-#: Batches from which on a stream of real numbers that began without a fit is told of.
-LONG = 500
 #: Key of the generator that rounds weights of rows, beyond those of the others.
 REPEATS = 1 << 20
 
 
+class StreamPace(NamedTuple):
+    """How a stream learns, and when its chains are looked at.
+
+    Attributes
+    ----------
+    fall : int
+        Batches after which adapted steps are half as long as at first; they fall as
+        one over the number of batches, down to a hundredth.
+    visits : int
+        Updates by the first batch, by the second half of them and so on down to one: a
+        few hundred rows would otherwise leave a stream where it began.
+    look, next_look : int
+        Updates at which chains are looked at first, and how many times as many there
+        are at the next look.
+    long : int
+        Batches from which on a stream of real numbers that began without a fit is told
+        of.
+    """
+
+    fall: int = 250
+    visits: int = 200
+    look: int = 400
+    next_look: int = 2
+    long: int = 500
+
+
 class BoltzmannStream(StreamRunner):
     """Rows that wait for a full batch, and the state of the learning."""
+
+    pace = StreamPace()
 
     def __init__(self, seed, kind):
         super().__init__()
@@ -57,7 +74,7 @@ class BoltzmannStream(StreamRunner):
         self.waiting: list = []
         self.n_learned, self.prior = 0.0, Prior(0.0)
         self.after_whole_fit = self.stays_in_modes = False
-        self.n_batches, self.next_look = 0, LOOK
+        self.n_batches, self.next_look = 0, self.pace.look
         self.events: Counter = Counter()
 
     @classmethod
@@ -140,9 +157,9 @@ class BoltzmannStream(StreamRunner):
                 n_visits = 1
                 if settings.adaptive and not self.after_whole_fit:
                     self.state.rounds.fraction = self.n_batches / (
-                        self.n_batches + FALL
+                        self.n_batches + self.pace.fall
                     )
-                    n_visits = max(1, VISITS // (self.n_batches + 1))
+                    n_visits = max(1, self.pace.visits // (self.n_batches + 1))
                 for _ in range(n_visits):
                     update(now, self.state, Batches(batch))
                 self._look_at_chains(now)
@@ -156,7 +173,7 @@ class BoltzmannStream(StreamRunner):
         n_updates = state.n_updates - state.rounds.updates_before
         if n_updates < self.next_look or state.chains is None:
             return
-        self.next_look *= NEXT_LOOK
+        self.next_look *= self.pace.next_look
         policy, rng = state.rounds.policy, np.random.default_rng(self.n_batches)
         correlation = correlation_of_chains(
             settings.model, state.params, state.chains, policy.transitions, rng
@@ -170,7 +187,7 @@ class BoltzmannStream(StreamRunner):
         """Whether real numbers that began without a fit are many, or in clusters."""
         if self.after_whole_fit or not self.model.gaussian:
             return False
-        return self.stays_in_modes or self.n_batches >= LONG
+        return self.stays_in_modes or self.n_batches >= self.pace.long
 
     def _count(self, estimator, n_rows):
         """Count rows that are learned from."""

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 
 from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.stream import BoltzmannStream, StreamPace
 from sktem.exceptions import FitWarning
 
 CENTRES = np.random.default_rng(3).normal(0, 2, (4, 6))
@@ -68,6 +69,6 @@ def test_a_few_hundred_rows_are_not_lost(monkeypatch):
     whole = LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(rows)
     assert gain > 0.7 * (whole.score(new) - alone) > 0.1
     # The negative control: one update by each batch.
-    monkeypatch.setattr("sktem.boltzmann.stream.VISITS", 1)
+    monkeypatch.setattr(BoltzmannStream, "pace", StreamPace(visits=1))
     machine = LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0)
     assert machine.partial_fit(rows).score(new) - alone < 0.3 * gain

@@ -242,6 +242,11 @@ def new_below_independent(data, n, seed, **settings):
     return alone - fitted.score(new)
 
 
+def rare_columns(rng, n=2020):
+    """Return rows of columns of which some are constant in the first twenty."""
+    return rng.random((n, 10)) < np.linspace(0.03, 0.3, 10)
+
+
 def tossed(rng, n, d):
     """Return rows of independent columns."""
     return rng.random((n, d)) < rng.uniform(0.2, 0.8, d)
@@ -466,6 +471,8 @@ CASES = [
              PART(new_below_independent, PART(tossed, n=2030, d=10), 30), limit=0.4),
     compared("new rows of 6 independent columns after 200", "independent units",
              PART(new_below_independent, PART(tossed, n=2200, d=6), 200), limit=0.2),
+    compared("new rows of 10 rare columns after 20", "independent units",
+             PART(new_below_independent, rare_columns, 20), limit=0.1),
     compared("new digits after 50", "independent units",
              PART(new_below_independent, shuffled_digits, 50), limit=-1.0),
     compared("new digits after 500", "independent units",
@@ -505,7 +512,7 @@ CASES = [
     compared("rings, eight starts of a classifier", "the best of them",
              rings_below_best, limit=0.05, slow=True),
     compared("exclusive or with 15 % of values missing, 5-12", "the truth",
-             exclusive_or_with_holes, limit=0.3, may_warn=True, slow=True),
+             exclusive_or_with_holes, limit=0.15, may_warn=True, slow=True),
     compared("indicators of 4 columns of 4 labels", "the truth",
              one_hot_below_truth, limit=0.3, may_warn=True, slow=True),
     compared("a stream of 30,000 rows", "a fit to 2,000", streamed, limit=1.0,

@@ -9,6 +9,8 @@ and ascents are all that a run does.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import optimize, sparse
 
@@ -17,24 +19,43 @@ from sktem.rows.held import carrier_of
 
 __all__ = ["ExactAscent"]
 
-#: Evaluations of one ascent: at most, at least, and nanoseconds for all of them.
-MOST_EVALUATIONS = 400
-FEWEST_EVALUATIONS = 40
-NANOSECONDS = 1e9
-OVERHEAD = 5e5
-#: Other starts from which an ascent is tried, at most, in about that time.
-MOST_STARTS = 4
-#: No parameter moves further in one ascent: of separable rows the maximum is infinite.
-LARGEST_MOVE = 4.0
-#: Relative change of the likelihood at which an ascent ends: with hidden units, and
-#: without, where it ends at the maximum.
-PRECISION, CONCAVE_PRECISION = 1e-8, 1e-13
-#: A longer time, and more evaluations, where the ascent is the whole fit.
-CONCAVE_TIMES = 10
+
+class AscentBudget(NamedTuple):
+    """How long ascents are.
+
+    Attributes
+    ----------
+    most_evaluations, fewest_evaluations : int
+        Evaluations of one ascent: at most, and below which there is none.
+    nanoseconds, overhead : float
+        For all of them, and what one costs beside its sums.
+    most_starts : int
+        Other starts from which an ascent is tried, at most, in about that time.
+    largest_move : float
+        No parameter moves further in one ascent: of separable rows the maximum is
+        infinite.
+    precision, concave_precision : float
+        Relative change of the likelihood at which an ascent ends: with hidden units,
+        and without, where it ends at the maximum.
+    concave_times : int
+        How many times as long an ascent is that is the whole fit.
+    """
+
+    most_evaluations: int = 400
+    fewest_evaluations: int = 40
+    nanoseconds: float = 1e9
+    overhead: float = 5e5
+    most_starts: int = 4
+    largest_move: float = 4.0
+    precision: float = 1e-8
+    concave_precision: float = 1e-13
+    concave_times: int = 10
 
 
 class ExactAscent:
     """The exact mean log-likelihood of all rows and its gradient, and the climb."""
+
+    budget = AscentBudget()
 
     def __init__(self, model, X, shares, prior, n_evaluations, n_starts=1):
         self.model, self.X, self.shares = model, X, shares
@@ -72,14 +93,17 @@ class ExactAscent:
             X, places = np.unique(X, axis=0, return_inverse=True)
             shares = np.bincount(places.ravel(), shares)
             shares = shares / shares.sum()
-        cost = OVERHEAD + model.exact_cost(0 if concave else X.shape[0])
-        times = CONCAVE_TIMES if concave else 1
-        n_evaluations = int(min(NANOSECONDS / cost, MOST_EVALUATIONS) * times)
-        if n_evaluations < FEWEST_EVALUATIONS:
+        budget = cls.budget
+        cost = budget.overhead + model.exact_cost(0 if concave else X.shape[0])
+        times = budget.concave_times if concave else 1
+        n_evaluations = int(
+            min(budget.nanoseconds / cost, budget.most_evaluations) * times
+        )
+        if n_evaluations < budget.fewest_evaluations:
             return None
         X = X.astype(np.float64)
-        n_starts = int(NANOSECONDS / (cost * MOST_EVALUATIONS))
-        n_starts = min(max(n_starts, 1), MOST_STARTS)
+        n_starts = int(budget.nanoseconds / (cost * budget.most_evaluations))
+        n_starts = min(max(n_starts, 1), budget.most_starts)
         return cls(model, X, shares, settings.prior, n_evaluations, n_starts)
 
     def evaluate(self, params):
@@ -102,7 +126,8 @@ class ExactAscent:
             return -value, -gradient
 
         start = params.astype(np.float64)
-        low, high = start - LARGEST_MOVE, start + LARGEST_MOVE
+        budget, move = self.budget, self.budget.largest_move
+        low, high = start - move, start + move
         self.model.bound_precisions(low, high)
         optimum = optimize.minimize(
             loss, start, jac=True, method="L-BFGS-B",
@@ -110,7 +135,9 @@ class ExactAscent:
             options={
                 "maxfun": self.n_evaluations, "maxiter": self.n_evaluations,
                 "maxcor": 20, "gtol": 1e-8 if self.is_concave else 1e-5,
-                "ftol": CONCAVE_PRECISION if self.is_concave else PRECISION,
+                "ftol": (
+                    budget.concave_precision if self.is_concave else budget.precision
+                ),
             },
         )  # fmt: skip
         end = optimum.x.astype(params.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
@@ -13,24 +15,41 @@ from sktem.boltzmann.normalisation.ais import posterior_log_sums, reliable_log_p
 from sktem.boltzmann.normalisation.partition import exact_partition
 from sktem.rows.held import carrier_of
 
-__all__ = ["Objective"]
+__all__ = ["MeasureLimits", "Objective"]
 
-#: Rows on which the likelihood is measured, and where the hidden units are sampled.
-ROWS = 1000
-SAMPLED_ROWS = 100
-#: Annealed importance sampling of log Z: runs, and temperatures as a share of the
-#: updates since the last measure, at least and at most; four times as many where their
-#: weights are uneven, and again where the likelihood is above any distribution's.
-RUNS = 64
-TEMPERATURES_SHARE, FEWEST_TEMPERATURES, MOST_TEMPERATURES = 0.04, 50, 250
-#: The same for the hidden units of a row.
-ROW_RUNS, ROW_TEMPERATURES = 10, 50
-#: Seconds between two printed lines.
-SECONDS = 5.0
-#: Rows for each column from which on a covariance matrix is taken for known.
-ROWS_PER_COLUMN = 10
-#: Operations that a measurement may cost where log Z is exact.
-OPERATIONS = 2e7
+
+class MeasureLimits(NamedTuple):
+    """What a measure of the likelihood may cost.
+
+    Attributes
+    ----------
+    n_rows, n_sampled_rows : int
+        Rows, and those whose hidden units are sampled.
+    n_operations : float
+        Operations of an exact log Z.
+    n_runs : int
+        Runs of annealed importance sampling where it is not exact.
+    temperatures : tuple of (float, int, int)
+        Their temperatures as a share of the updates since the last measure, at least
+        and at most; four times as many where their weights are uneven, and again where
+        the likelihood is above any distribution's.
+    n_row_runs, n_row_temperatures : int
+        The same for the hidden units of a row.
+    seconds : float
+        Seconds between two printed lines.
+    rows_per_column : int
+        Rows for each column from which on a covariance matrix is taken for known.
+    """
+
+    n_rows: int = 1000
+    n_sampled_rows: int = 100
+    n_operations: float = 2e7
+    n_runs: int = 64
+    temperatures: tuple[float, int, int] = (0.04, 50, 250)
+    n_row_runs: int = 10
+    n_row_temperatures: int = 50
+    seconds: float = 5.0
+    rows_per_column: int = 10
 
 
 class Objective:
@@ -80,7 +99,11 @@ class Objective:
         The rows that are measured and not learned from.
     by_row : ndarray or None
         The last log-likelihoods of the rows, less log Z, where these are a sample.
+    limits : MeasureLimits
+        What a measure may cost.
     """
+
+    limits = MeasureLimits()
 
     def __init__(
         self, settings, units, X, seed, n_mean_field, shares=None, verbose=0,
@@ -95,14 +118,14 @@ class Objective:
         self.missing = carrier_of(X).has_nan
         self.ascent = ExactAscent.of(settings, X, shares)
         exact = self.model.has_exact_posterior or self.missing
-        size = ROWS if exact else SAMPLED_ROWS
+        size = self.limits.n_rows if exact else self.limits.n_sampled_rows
         if self.ascent is not None:
             size = X.shape[0]  # a climb is along the likelihood of all of them
         by_blocks = not carrier_of(X).in_memory
         arrays = NUMPY if sparse.issparse(X) or by_blocks else arrays_of(X)
         chosen, self.left_out, self.by_row = None, None, None
         if policy is not None and exact and self._can_leave_out(settings, X, policy):
-            n = min(int(policy.left_out * X.shape[0]), ROWS)
+            n = min(int(policy.left_out * X.shape[0]), self.limits.n_rows)
             chosen = np.sort(rng.choice(X.shape[0], n, replace=False))
             shares = None if shares is None else shares[chosen] / shares[chosen].sum()
             self.left_out = chosen
@@ -118,7 +141,7 @@ class Objective:
             X = self._drawn(arrays, X, rng)
         self.X, self.shares = arrays.astype(X, arrays.xp.float64), shares
         self.is_sample = chosen is not None
-        self.partition = exact_partition(self.model, OPERATIONS)
+        self.partition = exact_partition(self.model, self.limits.n_operations)
         self.value_of_start = None
         self.largest = self._largest()
         self.base = self._independent(arrays)
@@ -172,7 +195,7 @@ class Objective:
     def _one_normal(self):
         """Return the log-likelihood of one normal density, None for few rows."""
         xp, (n, d) = arrays_of(self.X).xp, self.X.shape
-        if self.missing or n < ROWS_PER_COLUMN * d:
+        if self.missing or n < self.limits.rows_per_column * d:
             return None
         share = 1 / n
         if self.shares is not None:
@@ -235,12 +258,13 @@ class Objective:
         which rows were more likely than under their own distribution, or a few states
         more than all, is never returned.
         """
-        share = round(TEMPERATURES_SHARE * n_updates)
-        most = min(max(share, FEWEST_TEMPERATURES), MOST_TEMPERATURES)
+        share, fewest, most = self.limits.temperatures
+        most = min(max(round(share * n_updates), fewest), most)
         for longer in (1, 4):
             estimate = reliable_log_partition(
-                self.model, params, rng, RUNS, longer * most, 4 * longer * most,
-                verbose=self.verbose, seconds=SECONDS,
+                self.model, params, rng, self.limits.n_runs, longer * most,
+                4 * longer * most,
+                verbose=self.verbose, seconds=self.limits.seconds,
             )  # fmt: skip
             if estimate.value >= least - 2.0 * estimate.standard_error:
                 return max(estimate.value, least), estimate.standard_error
@@ -272,6 +296,7 @@ class Objective:
         if model.has_exact_posterior:
             return model.log_unnormalised(params, X)
         return posterior_log_sums(
-            model, params, X, rng, ROW_RUNS, ROW_TEMPERATURES, verbose=self.verbose,
-            seconds=SECONDS,
+            model, params, X, rng, self.limits.n_row_runs,
+            self.limits.n_row_temperatures, verbose=self.verbose,
+            seconds=self.limits.seconds,
         )[0]  # fmt: skip

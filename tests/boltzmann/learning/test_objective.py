@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.learning.objective import Objective
+from sktem.boltzmann.learning.objective import MeasureLimits, Objective
 from sktem.boltzmann.learning.rounds import Rounds
 from sktem.boltzmann.learning.tempering import correlation_of_chains
 from sktem.boltzmann.normalisation.brackets import bracket_log_partition
@@ -127,8 +127,9 @@ def test_a_deep_machine(monkeypatch, capsys):
     """Hidden units that are sampled, against sums over all of them."""
     X = digits()[:100]
     monkeypatch.setattr("sktem.boltzmann.machines.layered_machine.POSTERIOR_WIDTH", 0)
-    monkeypatch.setattr("sktem.boltzmann.learning.objective.OPERATIONS", 0.0)
-    monkeypatch.setattr("sktem.boltzmann.learning.objective.SECONDS", 0.0)
+    monkeypatch.setattr(
+        Objective, "limits", MeasureLimits(n_operations=0.0, seconds=0.0)
+    )
 
     def machine(n_epochs, **options):
         return LatentBoltzmannMachine(
