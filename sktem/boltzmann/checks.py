@@ -26,6 +26,10 @@ __all__ = [
 
 E_STEPS = ("auto", "exact", "gibbs", "mean_field")
 VISIBLE = ("binary", "spin", "gaussian", "categorical", "auto")
+#: Parameters that may be "auto", and otherwise of what type and how large at least.
+AUTO = (
+    ("max_iter", Integral, 0), ("n_replicas", Integral, 1), ("weight_decay", Real, 0)
+)  # fmt: skip
 #: Parameters that are positive integers.
 COUNTS = ("n_chains", "n_chains_e", "n_gibbs_e", "n_gibbs_m", "n_mean_field",
           "batch_size", "verbose_interval")  # fmt: skip
@@ -35,14 +39,12 @@ def check_parameters(machine) -> None:
     """Raise if a parameter of an estimator is out of range."""
     for name in COUNTS:
         check_number(name, getattr(machine, name), Integral, 1)
-    if not (isinstance(machine.max_iter, str) and machine.max_iter == "auto"):
-        check_number("max_iter", machine.max_iter, Integral, 0)
-    if not (isinstance(machine.n_replicas, str) and machine.n_replicas == "auto"):
-        check_number("n_replicas", machine.n_replicas, Integral, 1)
+    for name, kind, least in AUTO:
+        value = getattr(machine, name)
+        if not (isinstance(value, str) and value == "auto"):
+            check_number(name, value, kind, least)
     if machine.tol is not None:
         check_number("tol", machine.tol, Real, 0)
-    if not (isinstance(machine.weight_decay, str) and machine.weight_decay == "auto"):
-        check_number("weight_decay", machine.weight_decay, Real, 0)
     check_number("variance_floor", machine.variance_floor, Real, 0, strict=True)
     if machine.variance_floor > 1:
         raise ValueError(

@@ -6,8 +6,9 @@ or more for each row, take the chains of the rows and return them moved.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from sklearn.base import BaseEstimator
 
 __all__ = [
     "ExactPosterior",
@@ -30,7 +31,8 @@ def posterior_start(model, params, X, observed, rng):
     return model.drawn(means, rng)
 
 
-class ExactPosterior(BaseEstimator):
+@dataclass(frozen=True)
+class ExactPosterior:
     """Exact expectations; the hidden units are summed out."""
 
     keeps_chains = False
@@ -40,27 +42,27 @@ class ExactPosterior(BaseEstimator):
         return model.posterior_exact(params, X)
 
 
-class MeanFieldPosterior(BaseEstimator):
+@dataclass(frozen=True)
+class MeanFieldPosterior:
     """Expectations under independent hidden units that match best."""
 
     keeps_chains = False
 
-    def __init__(self, n_iterations=30):
-        self.n_iterations = n_iterations
+    n_iterations: int = 30
 
     def expect(self, model, params, X, observed, chains, rng, progress):
         """Return the mean statistics of a batch, see `ExactPosterior.expect`."""
         return model.posterior_mean_field(params, X, observed, self.n_iterations)
 
 
-class GibbsPosterior(BaseEstimator):
+@dataclass(frozen=True)
+class GibbsPosterior:
     """Persistent Gibbs chains with the visible units clamped, E.1 of Jang et al."""
 
     keeps_chains = True
 
-    def __init__(self, n_sweeps=10, rao_blackwell=True):
-        self.n_sweeps = n_sweeps
-        self.rao_blackwell = rao_blackwell
+    n_sweeps: int = 10
+    rao_blackwell: bool = True
 
     def expect(self, model, params, X, observed, chains, rng, progress):
         """Return the mean statistics of a batch, see `ExactPosterior.expect`."""
@@ -70,7 +72,8 @@ class GibbsPosterior(BaseEstimator):
         )  # fmt: skip
 
 
-class HybridPosterior(BaseEstimator):
+@dataclass(frozen=True)
+class HybridPosterior:
     """Mean field in the first half of a run, then a mixture that goes over to Gibbs.
 
     The weight of the Gibbs expectations is 0 up to half of the run and then grows
@@ -79,9 +82,8 @@ class HybridPosterior(BaseEstimator):
 
     keeps_chains = True
 
-    def __init__(self, mean_field, gibbs):
-        self.mean_field = mean_field
-        self.gibbs = gibbs
+    mean_field: MeanFieldPosterior
+    gibbs: GibbsPosterior
 
     def expect(self, model, params, X, observed, chains, rng, progress):
         """Return the mean statistics of a batch, see `ExactPosterior.expect`.

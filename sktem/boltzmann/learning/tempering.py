@@ -135,7 +135,7 @@ class Replicas:
         # NaN rejects.
         swapped = arrays.xp.log(uniforms) < gain
         where = arrays_of(hot).xp.where
-        mask = model.by_chain(swapped)
+        mask = arrays.xp.expand_dims(swapped, axis=1 - model.row_axis)
         chains[k], chains[k + 1] = where(mask, cold, hot), where(mask, hot, cold)
         self.n_swaps[k] += float(arrays.xp.count_nonzero(swapped))
         self.n_tries[k] += gain.shape[0]

@@ -361,10 +361,6 @@ class GraphMachine(BoltzmannModel):
         """Return the log of the unnormalised probability of each chain, X included."""
         return self.log_potentials(params, chains)
 
-    def by_chain(self, values) -> np.ndarray:
-        """Return values of chains as one row."""
-        return values[None, :]
-
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
         biases, weights = gradient[: self.n_units], gradient[self.n_units :]

@@ -165,10 +165,6 @@ class LayeredMachine(BoltzmannModel):
         coins = (rng.random((n, self.layout.n_odd)) < 0.5).astype(np.float32)
         return coins if like is None else arrays_of(like).asarray(coins)
 
-    def drawn(self, means, rng):
-        """Return draws of binary units from their means, float32."""
-        return operations_of(means).drawn(means, rng)
-
     @property
     def visible_places(self):
         """Where the visible units are: in front."""
@@ -358,10 +354,6 @@ class LayeredMachine(BoltzmannModel):
     def log_densities(self, params, chains, X=None, observed=None):
         """Return the log of the unnormalised probability of each chain."""
         return self.states.log_densities(params, chains, X, observed)
-
-    def by_chain(self, values):
-        """Return values of chains as one column."""
-        return values[:, None]
 
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""

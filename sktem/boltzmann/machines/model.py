@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sktem.arrays import arrays_of
+from sktem.boltzmann.machines.layer_operations import operations_of
 from sktem.graphs import Graph
 
 __all__ = ["BoltzmannModel", "Moments", "entropy"]
@@ -163,7 +164,7 @@ class BoltzmannModel(ABC):
         array of float32
             Zeros and ones of the shape of `means`.
         """
-        return (rng.random(means.shape, np.float32) < means).astype(np.float32)
+        return operations_of(means).drawn(means, rng)
 
     @abstractmethod
     def biases_by_unit(self, params) -> Any:
@@ -461,10 +462,6 @@ class BoltzmannModel(ABC):
         array of shape (n,)
             Log-probabilities plus log Z.
         """
-
-    @abstractmethod
-    def by_chain(self, values) -> Any:
-        """Return values of chains, (n,), in a shape that goes with theirs."""
 
     @abstractmethod
     def hidden_means(self, params, X, n_iterations, observed=None) -> np.ndarray:
