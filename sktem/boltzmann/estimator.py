@@ -206,11 +206,11 @@ class LatentBoltzmannMachine(
         :class:`~sklearn.linear_model.LogisticRegression`: it matters where rows are
         few, and hardly where they are many. It is wider where the squares of the
         weights add up to more than there are weights or, of few binary columns, free
-        probabilities of their states, as where a column follows from others without
-        exception. "auto" also adds half a row of each value of each binary unit, were
-        its neighbours 1 half of the time: columns that are constant by chance are no
-        certainty. Real-valued columns in tight clusters need large weights, for which
-        a smaller number can be better.
+        probabilities of their states, and there are five rows for each of these, as
+        where a column follows from others without exception. "auto" also adds half a
+        row of each value of each binary unit, were its neighbours 1 half of the time:
+        columns that are constant by chance are no certainty. Real-valued columns in
+        tight clusters need large weights, for which a smaller number can be better.
     centering : bool, default=True
         Whether updates count each unit from its mean, a moving average of its posterior
         means, so that they do not depend on what is called 0 and what 1 (Montavon and

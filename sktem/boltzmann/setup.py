@@ -28,6 +28,8 @@ STEP_SIZE_E = (1.0, 0.05)
 STEP_SIZE_M = (0.28, 0.0028)
 #: Share of the past in the average of the gradient, with adapted steps.
 ADAPTED_MOMENTUM = 0.9
+#: Rows for each weight that they can determine from which on its prior may widen.
+ROWS_PER_WEIGHT = 5
 #: Updates that max_iter="auto" allows: at least, at most, and times parameters between.
 #: The most is half of it for the smallest machines, which need fewer.
 FEWEST_UPDATES = 3300
@@ -154,8 +156,10 @@ def prior_of(machine, model, mass) -> Prior:
     if n_visible < 64 and not model.gaussian:
         # No distribution of binary units has more parameters.
         n = min(n, 2**n_visible - 1 - n_visible)
+    # Of fewer rows than that a maximum far away would describe each of them.
+    most = float(max(n, 1)) if mass >= ROWS_PER_WEIGHT * n else np.inf
     # The mean log-density of a standard normal prior of each weight.
-    return Prior(float(1 / mass), True, float(max(n, 1)))
+    return Prior(float(1 / mass), True, most)
 
 
 def new_settings(machine, model, missing, n_rows=None, mass=None):

@@ -75,6 +75,7 @@ class Enumerated:
         states = self.parts[0][0]
         codes = {code: k for k, code in enumerate((states @ powers).astype(int))}
         rows = [codes[code] for code in (X @ powers).astype(int)]
+        self.n_rows = len(X)
         self.shares = np.bincount(rows, minlength=len(states)) / len(X)
 
     @staticmethod
@@ -115,8 +116,9 @@ class Enumerated:
         n, weights = self.graph.n_units, params[self.weights]
         squares, d = weights @ weights, len(self.visible)
         most = min(len(weights), 2**d - 1 - d)
-        wide = squares > most
-        value = 0.5 * (most * (1 + np.log(squares / most)) if wide else squares)
+        most = most if self.n_rows >= 5 * most else np.inf
+        wider = most < squares
+        value = 0.5 * (most * (1 + np.log(squares / most)) if wider else squares)
         slope = np.zeros_like(params)
         slope[self.weights] = weights / max(1, squares / most)
         joined = np.zeros((n, len(weights)))
