@@ -795,13 +795,14 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         events : Doses, data frame, dict or None, default=None
             Doses of the subjects, as in :meth:`fit`.
         method : {"auto", "quadrature", "importance", "linearized"}, default="auto"
-            Adaptive Gauss-Hermite quadrature, or importance sampling from t
+            Adaptive Gauss-Hermite quadrature, or importance sampling from logistic
             distributions, both at the conditional modes with full covariances; or the
             Gaussian distribution that the model has when its function is made linear
             there. "auto" is quadrature where at most 2,000 nodes per subject determine
             the result, else the one of the first two with the smaller error.
         n_draws : int, default=2000
-            Importance draws per subject.
+            Importance draws per subject; with the method "auto", a million in all at
+            most where subjects are many.
         n_nodes : int or "auto", default="auto"
             Quadrature nodes per random effect. "auto" tries more of them until the
             result does not change.

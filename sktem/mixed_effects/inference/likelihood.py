@@ -10,7 +10,11 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     quadrature_draws,
     single_point,
 )
-from sktem.mixed_effects.inference.node_numbers import log_likelihood_by_nodes
+from sktem.mixed_effects.inference.node_numbers import (
+    NODES,
+    log_likelihood_by_nodes,
+    numbers,
+)
 from sktem.mixed_effects.outcomes import Outcome
 from sktem.mixed_effects.residual_errors import PositiveError
 
@@ -18,6 +22,9 @@ __all__ = ["LIKELIHOODS", "linearized", "log_likelihood"]
 
 #: Error of a quadrature that is as good as none.
 EXACT = 0.01
+#: Importance draws of all subjects, where "auto" takes them, at most, and of each one
+#: at least; and the fewest numbers of nodes that tell how exact the last one is.
+DRAWS_IN_ALL, LEAST_DRAWS, FEWEST_NUMBERS = 1_000_000, 200, 3
 #: Relative error that is due to rounding.
 ROUNDING = 1e-12
 #: Ways to a log-likelihood.
@@ -39,6 +46,11 @@ def log_likelihood(fitted, method, n_draws, n_nodes):
         draws = quadrature_draws(modes, covariances, n_nodes)
         log_joint = draws.log_joint(model, rows, params)
         return float(draws.log_likelihood(log_joint)[0].sum()), 0.0
+    if method == "auto":
+        few = max(LEAST_DRAWS, DRAWS_IN_ALL // len(rows))
+        n_draws = min(n_draws, few)
+        if len(numbers(NODES, *modes.shape)) < FEWEST_NUMBERS:
+            return _by_importance(fitted, n_draws)
     values, error = log_likelihood_by_nodes(model, rows, params, modes, covariances)
     total = float(values.sum())
     error = max(error, ROUNDING * abs(total))

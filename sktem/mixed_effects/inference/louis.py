@@ -44,7 +44,7 @@ def louis_information(model, X, params, draws, log_joint=None) -> LouisInformati
     weights = np.exp(terms - logsumexp(terms, axis=0))
 
     def of_subjects(subjects):
-        points = ImportanceDraws(draws.points[:, subjects], None, draws.random)
+        points = ImportanceDraws(draws.points[:, subjects], None, draws.n_parts)
         return points, weights[:, subjects]
 
     parts = each_block(X, partial(_of_block, model, params), of_subjects)

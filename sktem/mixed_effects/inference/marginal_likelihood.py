@@ -6,7 +6,7 @@ from functools import partial
 from itertools import product
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from sktem.progress import counted
 from sktem.sequences.rows import each_block
@@ -21,6 +21,9 @@ __all__ = [
 
 #: Copies of the subjects that are evaluated at once, times subjects.
 DRAWS_AT_ONCE = 1 << 14
+#: Standard deviation of the draws in units of the posterior's; and their parts, each
+#: with a shift of its own.
+SPREAD, N_PARTS = 1.4, 8
 
 
 class ImportanceDraws:
@@ -34,23 +37,31 @@ class ImportanceDraws:
         Points.
     log_weights : ndarray of shape (n_points, n)
         Logarithms of the weights.
-    random : bool
-        Whether the points were drawn, so that the sum has a Monte Carlo error.
+    n_parts : int, default=0
+        Independent parts of points that were drawn, so that the sum has a Monte Carlo
+        error; 0 for nodes.
     """
 
-    def __init__(self, points, log_weights, random):
+    def __init__(self, points, log_weights, n_parts=0):
         self.points = points
         self.log_weights = log_weights
-        self.random = random
+        self.n_parts = n_parts
+
+    @property
+    def random(self) -> bool:
+        """Whether the points were drawn."""
+        return self.n_parts > 0
 
     @property
     def kind(self) -> str:
         """What the points are."""
         return "importance draws" if self.random else "quadrature nodes"
 
-    def part(self, which):
-        """Return some of the points."""
-        return ImportanceDraws(self.points[which], self.log_weights[which], self.random)
+    def parts(self) -> list[ImportanceDraws]:
+        """Return the independent parts."""
+        weights = np.array_split(self.log_weights, self.n_parts)
+        points = np.array_split(self.points, self.n_parts)
+        return [ImportanceDraws(*both, 1) for both in zip(points, weights, strict=True)]
 
     def log_conditional(self, model, X, params):
         """Return the log-likelihood of the subjects at each point."""
@@ -77,9 +88,9 @@ class ImportanceDraws:
         values = logsumexp(terms, axis=0)
         if not self.random:
             return values, 0.0
-        n_points = len(terms)
-        relative = np.exp(terms - values) * n_points
-        variances = relative.var(axis=0, ddof=1) / n_points
+        relative = np.exp(terms - values) * len(terms)
+        means = [part.mean(axis=0) for part in np.array_split(relative, self.n_parts)]
+        variances = np.var(means, axis=0, ddof=1) / self.n_parts
         return values, float(np.sqrt(variances.sum()))
 
 
@@ -94,19 +105,29 @@ def _at_points(function, params, kind, block, points):
     return values
 
 
-def importance_draws(modes, covariances, n_draws, rng, df=5.0):
-    """Draw from t distributions with full covariances at the modes."""
+def importance_draws(modes, covariances, n_draws, rng):
+    """Draw from logistic distributions along the roots of covariances at the modes.
+
+    Their tails are heavier than Gaussian ones. The points fill the space evenly: they
+    are those of a Sobol sequence, shifted at random for each subject and part.
+    """
+    from scipy.stats.qmc import Sobol
+
     n, d = modes.shape
     roots = np.linalg.cholesky(covariances)
-    normal = rng.standard_normal((n_draws, n, d))
-    scale = np.sqrt(df / rng.chisquare(df, size=(n_draws, n)))
-    white = normal * scale[:, :, None]
-    points = modes + np.einsum("nij,qnj->qni", roots, white)
-    squares = (white**2).sum(axis=2)
-    log_det = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-    constant = gammaln((df + d) / 2) - gammaln(df / 2) - 0.5 * d * np.log(df * np.pi)
-    log_density = constant - log_det - 0.5 * (df + d) * np.log1p(squares / df)
-    return ImportanceDraws(points, -log_density - np.log(n_draws), True)
+    n_parts = min(N_PARTS, n_draws)
+    sizes = [len(part) for part in np.array_split(np.empty(n_draws), n_parts)]
+    even = Sobol(d, scramble=False).random_base2(int(np.ceil(np.log2(sizes[0]))))
+    places = np.concatenate([
+        (even[:size, None] + rng.random((n, d))) % 1.0 for size in sizes
+    ])  # fmt: skip
+    places = np.clip(places, 1e-16, 1 - 1e-16)
+    scale = SPREAD * np.sqrt(3) / np.pi
+    points = scale * np.log(places / (1 - places))
+    points = modes + np.einsum("nij,qnj->qni", roots, points)
+    log_density = np.log(places * (1 - places) / scale).sum(axis=2)
+    log_density -= np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    return ImportanceDraws(points, -log_density - np.log(n_draws), n_parts)
 
 
 def quadrature_draws(modes, covariances, n_nodes):
@@ -121,12 +142,12 @@ def quadrature_draws(modes, covariances, n_nodes):
     roots = np.linalg.cholesky(covariances)
     points = modes + np.einsum("nij,qj->qni", roots, grid)
     log_det = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-    return ImportanceDraws(points, log_grid[:, None] + log_det, False)
+    return ImportanceDraws(points, log_grid[:, None] + log_det)
 
 
 def single_point(n):
     """Return the one point that latents without a coordinate have."""
-    return ImportanceDraws(np.empty((1, n, 0)), np.zeros((1, n)), False)
+    return ImportanceDraws(np.empty((1, n, 0)), np.zeros((1, n)))
 
 
 def linearized_log_likelihood(model, X, params, modes):

@@ -10,10 +10,12 @@ from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
 
 __all__ = [
+    "NODES",
     "NodeInformation",
     "covariance_of",
     "information_by_nodes",
     "log_likelihood_by_nodes",
+    "numbers",
     "uncorrelated",
 ]
 
@@ -49,7 +51,7 @@ class NodeInformation(NamedTuple):
     change: np.ndarray
 
 
-def _numbers(known, n, d):
+def numbers(known, n, d):
     """Return the numbers of nodes that are tried for n subjects and d effects."""
     first = FIRST if n * 9**d <= FEW_IN_ALL else 0
     n = max(n, 1)
@@ -65,7 +67,7 @@ def log_likelihood_by_nodes(model, X, params, modes, covariances):
     n, d = modes.shape
     values, changes = np.full(n, np.nan), np.full(n, np.inf)
     left, error = np.arange(n), np.inf
-    for n_nodes in _numbers(NODES, n, d):
+    for n_nodes in numbers(NODES, n, d):
         rows = X if len(left) == n else X[left]
         draws = quadrature_draws(modes[left], covariances[left], n_nodes)
         log_joint = draws.log_joint(model, rows, params)
@@ -81,7 +83,7 @@ def log_likelihood_by_nodes(model, X, params, modes, covariances):
 def information_by_nodes(model, X, params, modes, covariances, is_held, basis=None):
     """Return the information, with nodes doubled until standard errors are stable."""
     by_nodes, errors = None, np.full(len(is_held), np.nan)
-    for n_nodes in _numbers(INFORMATION_NODES, *modes.shape):
+    for n_nodes in numbers(INFORMATION_NODES, *modes.shape):
         draws = quadrature_draws(modes, covariances, n_nodes)
         information = louis_information(model, X, params, draws)
         before = errors

@@ -26,8 +26,6 @@ __all__ = ["at_bounds", "information_of", "standard_errors"]
 
 #: Importance draws of all subjects together, and bounds per subject.
 INFORMATION_DRAWS, LEAST_DRAWS, MOST_DRAWS = 20_000, 64, 1000
-#: Batches of the draws from whose scatter the Monte Carlo error follows.
-N_BATCHES = 10
 #: Relative error of a standard error from which it is not reported.
 LARGEST_ERROR = 0.2
 #: Eigenvalue of correlations that is at its bound, in units of the bound, and the gain
@@ -167,15 +165,12 @@ def _noise(model, X, params, draws, covariance):
     """Return relative Monte Carlo errors of the roots of a covariance's diagonal."""
     known = np.nan_to_num(covariance)
     batches = [
-        louis_information(
-            model, X, params, draws.part(slice(b, None, N_BATCHES))
-        ).observed
-        for b in range(N_BATCHES)
+        louis_information(model, X, params, part).observed for part in draws.parts()
     ]
     moved = known @ (np.array(batches) - np.mean(batches, axis=0)) @ known
     changes = np.diagonal(moved, axis1=1, axis2=2).std(axis=0, ddof=1)
     variances = np.where(np.diag(known) > 0, np.diag(known), np.inf)
-    return changes / (2 * variances) / np.sqrt(N_BATCHES)
+    return changes / (2 * variances) / np.sqrt(len(batches))
 
 
 def _unusual(names, is_held, errors, relative, promise):

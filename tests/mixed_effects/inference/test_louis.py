@@ -136,7 +136,7 @@ def test_few_draws_hide_as_much_as_many():
     for _ in range(200):
         chosen = np.array([rng.choice(len(w), size=3, p=w) for w in weights]).T
         points, equal = nodes.points[chosen, subjects], np.zeros(chosen.shape)
-        draws = ImportanceDraws(points, equal, True)
+        draws = ImportanceDraws(points, equal, 2)
         given = (model, rows, params, draws, equal)
         found.append(np.diag(louis_information(*given).missing))
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
