@@ -9,6 +9,7 @@ visited in the order of their colours; any other order is as right.
 import numpy as np
 from numba import njit
 
+from sktem.boltzmann.kernels.bit_draws import byte_lane
 from sktem.kernels.counter import (
     LARGEST_POWER,
     MINUS_LOG2_E,
@@ -25,12 +26,6 @@ from sktem.kernels.counter import (
 _ONE = np.float32(1.0)
 _ZERO = np.float32(0.0)
 _HALF = np.float32(0.5)
-
-
-@njit(cache=True, nogil=True)
-def byte_lane(place):
-    """Return the lane whose hash has the bytes of four places from one on."""
-    return lane_number(-1 - (place >> 2))
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")

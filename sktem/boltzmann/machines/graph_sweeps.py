@@ -1,9 +1,10 @@
-"""Sweeps of graphs."""
+"""Sweeps of graphs, on bits or on floats."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from sktem.boltzmann.kernels.bit_sweeps import bit_means, bit_sweeps
 from sktem.boltzmann.kernels.graph_sweeps import sweeps
 from sktem.kernels.blocks import iterate_blocks
 
@@ -12,6 +13,8 @@ __all__ = ["CHAINS_PER_BLOCK", "GraphSweeps", "product_sums"]
 #: Chains whose states are worked on at a time: enough to hide what a unit costs apart
 #: from its chains.
 CHAINS_PER_BLOCK = 512
+#: Chains from which on states are bits where all are 0 or 1: 32 take the time of one.
+FEWEST_BITS = 16
 #: Share of all pairs that are joined, and units, from which on the sums of their
 #: products are a product of matrices: of fits of 300 joined units, they took more time
 #: than everything else.
@@ -87,19 +90,39 @@ class GraphSweeps:
         n_jobs : int or None
             Threads.
         """
+        plain = offsets is None and clamped is None and means == apart
+        block = self._block(
+            params, states, n_sweeps, np.uint64(seed), order, clamped, means, apart,
+            offsets, scales, plain and states.shape[1] >= FEWEST_BITS,
+        )  # fmt: skip
+        for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, n_jobs):
+            pass
+
+    def _block(
+        self, params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
+        scales, bits,
+    ):  # fmt: skip
+        """Return the sweeps of a block of chains, on bits where that is possible."""
+        layout = order, self.indptr, self.indices
         weights, biases = self._bound(params, scales[0])
+        with np.errstate(over="ignore"):
+            factors = np.exp(-weights), np.exp(-biases)
         offsets = self._nothing if offsets is None else offsets
         clamped = self._no_mask if clamped is None else clamped
 
-        def block(start, stop):
-            sweeps(
-                states, clamped, offsets, np.float32(scales[1]), order, self.indptr,
-                self.indices, weights, biases, n_sweeps, means, apart,
-                np.uint64(seed), start, stop,
-            )  # fmt: skip
+        def on_bits(start, stop):
+            if means:
+                return bit_means(states, *layout, *factors, start, stop)
+            return bit_sweeps(states, *layout, *factors, n_sweeps, seed, start, stop)
 
-        for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, n_jobs):
-            pass
+        def block(start, stop):
+            if not (bits and on_bits(start, stop)):
+                sweeps(
+                    states, clamped, offsets, np.float32(scales[1]), *layout, weights,
+                    biases, n_sweeps, means, apart, seed, start, stop,
+                )  # fmt: skip
+
+        return block
 
 
 def product_sums(states, means, share, first, second, start, stop):

@@ -149,6 +149,33 @@ def test_nothing_depends_on_threads(kind):
         np.testing.assert_array_equal(chains, results[0][1])
 
 
+@pytest.mark.parametrize("kind", ["grid", "complete"])
+@pytest.mark.parametrize("n", [3, 70, 1000])
+def test_states_as_bits_or_floats(kind, n):
+    """Few chains and states between 0 and 1 take another way to the same draws."""
+    model, params, rng = machine(kind)
+    start = model.new_chains(n, rng)
+    states = start.copy()
+    model.sweep(params, states, 5, 3)
+    expected, nearest = reference_sweeps(model, params, start, 5, 3, model.order)
+    assert nearest > 1e-6
+    np.testing.assert_array_equal(states, expected)
+    held = model.visible[0]
+    start[held] = 0.25
+    order = model.order[model.order != held]
+    states = start.copy()
+    model.sweep(params, states, 5, 3, order)
+    expected, nearest = reference_sweeps(model, params, start, 5, 3, order)
+    assert nearest > 1e-6
+    np.testing.assert_array_equal(states, expected)
+    start[order[:5]] = 0.25
+    states = start.copy()
+    model.sweep(params, states, 2, 3, order)
+    expected, nearest = reference_sweeps(model, params, start, 2, 3, order)
+    assert nearest > 1e-6
+    np.testing.assert_array_equal(states, expected)
+
+
 @pytest.mark.parametrize("n_drawn", [0, 1, 33, 70])
 def test_some_units_of_a_complete_graph(n_drawn):
     model, params, rng = machine("complete")
