@@ -329,10 +329,14 @@ class SequenceModel(LatentModel):
 
 
 def _groups(values):
-    """Return the places of equal values, in their order."""
-    values = np.asarray(values)
-    order = np.argsort(values, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
+    """Return the places of equal values, the value that comes first before others.
+
+    Were they sorted, sums over groups would depend on where objects lie in memory.
+    """
+    numbers: dict[int, int] = {}
+    which = np.array([numbers.setdefault(value, len(numbers)) for value in values])
+    order = np.argsort(which, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
 
 
 def _total(parts):

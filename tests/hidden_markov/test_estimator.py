@@ -233,6 +233,20 @@ def test_an_endless_sequence_in_small_pieces(solver):
     assert stream.n_sequences_seen_ == 60
 
 
+def test_sums_do_not_depend_on_places_in_memory(whole):
+    """Sequences of many visits are added up in their order, to the bit."""
+    fitted, rows = whole._asked(X, None, [5] * (len(X) // 5))
+    model, params = fitted.model, fitted.params
+    found = []
+    for seed in range(4):
+        visits = model.posterior(rows, params)
+        for i in np.random.default_rng(seed).permutation(len(rows)):
+            visits[i] = model.posterior(rows[i : i + 1], params)[0]
+        found.append(model.mean_statistics(rows, visits))
+    for sums in found[1:]:
+        np.testing.assert_array_equal(sums, found[0])
+
+
 def test_the_row_before_a_piece_is_not_counted_twice(whole):
     """Its transition counts, and nothing of the emission, by statistics of the loop."""
     fitted, rows = whole._asked(X[:30], None, None)
