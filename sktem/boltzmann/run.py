@@ -41,6 +41,8 @@ class MachineLimits(NamedTuple):
         Nats that a power transform of a column gains where it is skewed.
     skew_rows : int
         About how many rows of it are looked at.
+    sizes : tuple of float
+        Largest absolute values between which a power transform can be found.
     n_codes, rows_of_code : int
         Distinct whole numbers of a column that may be codes of labels, and rows of
         each.
@@ -55,6 +57,7 @@ class MachineLimits(NamedTuple):
     fewest_rows: int = 20
     skewed: float = 0.1
     skew_rows: int = 1000
+    sizes: tuple[float, float] = (1e-50, 1e50)
     n_codes: int = 10
     rows_of_code: int = 5
     small_weight: float = 0.1
@@ -171,12 +174,16 @@ def _warn_of_skew(rounds, best, X, units):
     """Warn if columns alone, after a power transform, are more likely than the fit."""
     gains = {}
     for name, values in _real_columns(X, units):
-        values = values[:: -(-len(values) // LIMITS.skew_rows)]
-        if len(np.unique(values)) > LIMITS.n_codes:
-            transform = PowerTransformer(standardize=False).fit(values[:, None])
-            power = transform.lambdas_[0]
-            rise = yeojohnson_llf(power, values) - yeojohnson_llf(1.0, values)
-            gains[name] = rise / len(values)
+        values = values[:: max(-(-len(values) // LIMITS.skew_rows), 1)]
+        least, most = LIMITS.sizes
+        if len(np.unique(values)) <= LIMITS.n_codes or not (
+            least < np.abs(values).max() < most
+        ):
+            continue
+        transform = PowerTransformer(standardize=False).fit(values[:, None])
+        power = transform.lambdas_[0]
+        rise = yeojohnson_llf(power, values) - yeojohnson_llf(1.0, values)
+        gains[name] = rise / len(values)
     alone = rounds.base + sum(gains.values())
     skewed = [name for name, gain in gains.items() if gain > LIMITS.skewed]
     if skewed and alone > best:

@@ -141,3 +141,14 @@ def test_skewed_columns_are_told():
         LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(np.exp(normal))
     rare = 10.0 * (rng.random((600, 1)) < 0.05) + rng.normal(size=(600, 2))
     LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(rare)
+
+
+@pytest.mark.parametrize("column", [np.nan, 1e150, 1e-200])
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_columns_without_a_power_transform(column):
+    """Their fit does not fail after its end: nothing observed, or out of range."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    X[:, 2] *= column
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=3, random_state=0, max_iter=20)
+    assert np.isfinite(machine.fit(X).params_).all()
