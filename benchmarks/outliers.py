@@ -4,9 +4,12 @@ Each table has rows of a class that counts as outliers, of which as many are kep
 give the stated share; the rows are at most 4,000. Detectors see no labels and have
 their defaults, ``MixtureOutlierDetector`` too. The measure is the area under the ROC
 curve of the scores of the rows that were learned, mean over three draws of rows and
-seeds, and the processor time of fit and scores.
+seeds, and the processor time of fit and scores. A second table has the share of usual
+rows that are called outliers by detectors that have learned as many others, at most
+2,000, with ``contamination=0.05`` and "auto": the share of new rows that a threshold of
+the rows that were learned really holds for. A star says that a warning was given.
 Run: ``OMP_NUM_THREADS=1 python benchmarks/outliers.py [--small]``; the table is written
-to ``doc/tables/outliers.txt`` without ``--small``. Takes about two minutes.
+to ``doc/tables/outliers.txt`` without ``--small``. Takes about four minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +30,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 
 from sktem import MixtureOutlierDetector
+from sktem.exceptions import FitWarning
 
 ROWS = 4000
 
@@ -87,6 +92,50 @@ def scores_of(detector, X):
     return detector.score_samples(X)
 
 
+NEW_ROWS = {
+    "mixture": MixtureOutlierDetector,
+    "isolation forest": IsolationForest,
+    "elliptic envelope": EllipticEnvelope,
+    "local outlier factor": partial(LocalOutlierFactor, novelty=True),
+}
+
+
+def called(make, usual, contamination, seed):
+    """Return the share of new usual rows that are outliers, and whether it warned."""
+    rows = np.random.default_rng(seed).permutation(len(usual))[:ROWS]
+    learned, new = np.array_split(usual[rows].astype(float), 2)
+    detector = make(contamination=contamination)
+    if "random_state" in detector.get_params():
+        detector.set_params(random_state=seed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FitWarning)
+        detector.fit(learned)
+    return np.mean(detector.predict(new) < 0), bool(caught)
+
+
+def calibration(names, n_repeats):
+    """Return the lines of the table of new usual rows."""
+    head = f"{'new usual rows':15}{'contamination':>15}"
+    lines = ["", head + "".join(f"{name:>22}" for name in NEW_ROWS)]
+    for name in names:
+        X, outlier = TABLES[name][0]()
+        for contamination in (0.05, "auto"):
+            line = f"{name:15}{contamination:>15}"
+            for make in NEW_ROWS.values():
+                if contamination == "auto" and make is EllipticEnvelope:
+                    line += f"{'-':>21} "
+                    continue
+                runs = [
+                    called(make, X[~outlier], contamination, seed)
+                    for seed in range(n_repeats)
+                ]
+                share, warned = np.mean(runs, axis=0)
+                line += f"{share:21.1%}{'*' if warned else ' '}"
+            lines.append(line.rstrip())
+            print(lines[-1], flush=True)
+    return lines
+
+
 def main(names, n_repeats):
     """Return the lines of the table."""
     lines = [describe(), "", f"{'table':15}{'rows':>11}" + f"{'outliers':>10}"]
@@ -123,8 +172,10 @@ if __name__ == "__main__":
     parser.add_argument("--small", action="store_true")
     small = parser.parse_args().small
     warnings.simplefilter("ignore")
-    table = main(["wine", "pima"] if small else TABLES, 1 if small else 3)
+    names, repeats = (["wine", "pima"], 1) if small else (TABLES, 3)
+    table = main(names, repeats)
     print("\n".join(table[-2:]))
+    table += calibration(names, repeats)
     if not small:
         path = Path(__file__).parents[1] / "doc" / "tables" / "outliers.txt"
         path.write_text("\n".join(table) + "\n", encoding="utf-8")

@@ -10,14 +10,13 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import KnownParametersMixin, check_choice, check_number
+from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
+from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
-from sktem.mixture.scaled import (
-    ScaledMixture,
-    possible_components,
-    warn_of_few_rows,
-)
+from sktem.mixture.left_out import left_out_scores
+from sktem.mixture.scaled import ScaledMixture, possible_components
 from sktem.validation import validate_data
 
 __all__ = ["MixtureOutlierDetector"]
@@ -36,12 +35,16 @@ class Threshold(NamedTuple):
         How many of them are made.
     recent : int
         Rows of a stream whose scores give the level of a contamination.
+    excess : float
+        Share of new rows below the level of a contamination, as a multiple of it, that
+        is told.
     """
 
     share: float = 0.02
     least: float = 0.01
     draws: int = 10_000
     recent: int = 4096
+    excess: float = 1.5
 
 
 THRESHOLD = Threshold()
@@ -61,10 +64,12 @@ class MixtureOutlierDetector(
     n_components : int, default=3
         Number of components.
     contamination : float or "auto", default="auto"
-        Share of outliers in the data, in (0, 0.5], which sets `offset_`. "auto" is the
-        log-density that 98 of 100 rows drawn from the fitted mixture have, moved and
-        scaled so that the quartiles of the draws are those of the data; a hundredth of
-        the rows at least are below it.
+        Share of outliers in the data, in (0, 0.5], which sets `offset_`; a warning says
+        if it will be a larger share of new rows. "auto" is the log-density that 98 of
+        100 rows drawn from the fitted mixture have, moved and scaled so that the
+        quartiles of the draws are those of the data, each row under the mixture without
+        it: few rows give no threshold that new rows cannot reach. A hundredth of the
+        rows at least are below it.
     covariance_type : {"full", "tied", "diag"}, default="full"
         One matrix each, one matrix for all, or no correlations.
     shrinkage : float, default=0.2
@@ -162,19 +167,13 @@ class MixtureOutlierDetector(
             The fitted estimator.
         """
         X = self._rows(X, reset=True, ensure_min_samples=2)
-        K = possible_components(self.n_components, X)
-        if K == self.n_components:
-            warn_of_few_rows(
-                len(X),
-                (K, X.shape[1]),
-                "columns: too many new rows will look like outliers",
-                "shrinkage",
-            )
-        self._scaled = self._new_mixture(K)
+        self._scaled = self._new_mixture(possible_components(self.n_components, X))
         self._scaled.fit(X)
         learner = self._scaled.learner
         self.converged_, self.n_iter_ = learner.converged_, learner.n_iter_
         self._offset, self._recent = self._level(X), X[-THRESHOLD.recent :]
+        if self.contamination != "auto":
+            self._warn_of_new_rows(X)
         return self
 
     @unchanged_by_errors
@@ -257,23 +256,45 @@ class MixtureOutlierDetector(
         mixture = self._scaled.standardised
         drawn = mixture.score_samples(mixture.sample(THRESHOLD.draws)[0])
         lowest, *of_draws = np.quantile(drawn, [THRESHOLD.share, 0.25, 0.5, 0.75])
-        quantiles = np.quantile(self._scores(X), [THRESHOLD.least, 0.25, 0.5, 0.75])
+        quantiles = np.quantile(
+            self._scores(X, left_out=True), [THRESHOLD.least, 0.25, 0.5, 0.75]
+        )
         lowest_own, low, middle, high = quantiles
         # Shrunk covariances are wider than the rows, which are thus denser than draws.
         narrower = (high - low) / max(of_draws[2] - of_draws[0], 1e-300)
         return float(max(middle - narrower * (of_draws[1] - lowest), lowest_own))
 
-    def _scores(self, X):
+    def _warn_of_new_rows(self, X):
+        """Warn if many more new rows than `contamination` will be below the threshold.
+
+        The density is higher where rows have been learned, the more so the fewer.
+        """
+        share = np.mean(self._scores(X, left_out=True) < self._offset)
+        chance = np.sqrt(self.contamination * (1 - self.contamination) / len(X))
+        if share > THRESHOLD.excess * self.contamination + 2 * chance:
+            warn_user(
+                f"contamination={self.contamination:g} is the share of outliers among "
+                f"the rows of `fit`; of new rows like them about {share:.0%} will be "
+                "called outliers, since the mixture is denser where it has learned. "
+                "contamination='auto' allows for that; fewer components, or a larger "
+                "shrinkage, make the difference smaller.",
+                FitWarning,
+            )
+
+    def _scores(self, X, left_out=False):
         """Return log-densities, of what is missing the expected ones.
 
         Given a Gaussian, the density at the conditional mean is exp(1/2) times the
-        geometric mean, for each missing value.
+        geometric mean, for each missing value. ``left_out``: each under the mixture
+        without the row.
         """
         mixture, missing = self._scaled.mixture, np.isnan(X)
-        if not missing.any():
-            return mixture.score_samples(X)
-        complete = mixture.score_samples(mixture.impute(X, "mode"))
-        return complete - missing.sum(axis=1) / 2
+        complete = mixture.impute(X, "mode") if missing.any() else X
+        if left_out:
+            scores = left_out_scores(mixture, complete, self.shrinkage * len(X))
+        else:
+            scores = mixture.score_samples(complete)
+        return scores - missing.sum(axis=1) / 2
 
     @property
     def mixture_(self):

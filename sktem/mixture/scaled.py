@@ -94,8 +94,7 @@ class EnoughRows(NamedTuple):
     ----------
     per_column : int
         Rows for each component and column. With as many, four fifths of new outputs lie
-        in intervals of nine tenths, and new rows below a low quantile of the density
-        are still several times as many as are meant.
+        in intervals of nine tenths.
     """
 
     per_column: int = 5

@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktem import MixtureOutlierDetector
 from sktem.exceptions import FitWarning
+from sktem.mixture.left_out import left_out_scores
 
 
 @parametrize_with_checks([MixtureOutlierDetector(), MixtureOutlierDetector(2)])
@@ -112,13 +113,36 @@ def test_errors():
         MixtureOutlierDetector().offset_  # noqa: B018
 
 
-def test_few_rows_for_the_columns_are_told():
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag"])
+def test_left_out_scores_are_those_of_a_fit_without_the_row(covariance_type):
     rng = np.random.default_rng(0)
-    new = rng.normal(size=(500, 20))
-    with pytest.warns(FitWarning, match="100 rows are few for 3 component"):
-        few = MixtureOutlierDetector(random_state=0).fit(rng.normal(size=(100, 20)))
-    assert (few.predict(new) == -1).mean() > 0.1  # all of them are ordinary
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        many = MixtureOutlierDetector(random_state=0).fit(rng.normal(size=(1000, 20)))
-    assert (many.predict(new) == -1).mean() < 0.1
+    X = rng.normal(size=(30, 4)) @ rng.normal(size=(4, 4)) + 3
+    detector = MixtureOutlierDetector(1, covariance_type=covariance_type).fit(X)
+    prior = 0.2 * len(X)  # rows of the default shrinkage
+    expected = []
+    for i in range(len(X)):
+        others = np.delete(X, i, axis=0)
+        spread = (len(others) * np.cov(others.T, bias=True)) + prior * np.diag(X.var(0))
+        covariance = spread / (len(others) + prior)
+        if covariance_type == "diag":
+            covariance = np.diag(np.diag(covariance))
+        law = multivariate_normal(others.mean(axis=0), covariance)
+        expected.append(law.logpdf(X[i]))
+    scores = left_out_scores(detector.mixture_, X, prior)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)  # reg_covar
+    assert (detector.score_samples(X) > np.array(expected) + 1e-3).all()
+
+
+def test_thresholds_of_few_rows_hold_for_new_rows():
+    rng = np.random.default_rng(0)
+    few, new = rng.normal(size=(100, 20)), rng.normal(size=(2000, 20))
+    detector = MixtureOutlierDetector(random_state=0).fit(few)
+    assert (detector.predict(new) == -1).mean() < 0.1
+    with pytest.warns(FitWarning, match="of new rows like them about") as caught:
+        detector.set_params(contamination=0.05).fit(few)
+    share = (detector.predict(new) == -1).mean()
+    assert share > 0.15  # all of them are ordinary
+    told = int(str(caught[0].message).split("about ")[1].split("%")[0]) / 100
+    assert abs(told - share) < 4 * np.sqrt(share * (1 - share) / len(few))
+    detector.fit(rng.normal(size=(1500, 20)))  # enough rows: no warning
+    assert (detector.predict(new) == -1).mean() < 0.1
