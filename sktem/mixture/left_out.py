@@ -1,23 +1,109 @@
-"""Densities of rows under a Gaussian mixture that has not learned them."""
+"""What a Gaussian mixture says of its rows if it has not learned them.
+
+A mixture without a row has the weights, means and covariances of an M-step without the
+row's responsibilities, while those of the other rows stay as they are: a change of rank
+one, so that all rows together cost an E-step.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
-__all__ = ["left_out_scores"]
+from sktem.emissions.marginals import Marginal
 
-#: What is left of a component without one of its rows is at least this share of it.
-LEAST_LEFT = 1e-9
+__all__ = ["left_out_scores", "widened_outputs"]
+
+
+class Widening(NamedTuple):
+    """How the factor of conditional covariances is found.
+
+    Attributes
+    ----------
+    tol : float
+        Relative change of the factor at which it has converged.
+    max_iter : int
+        Steps at most.
+    least_left : float
+        What is left of a component without one of its rows, at least, as a share.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 200
+    least_left: float = 1e-9
+
+
+WIDENING = Widening()
+
+
+class LeftOut(NamedTuple):
+    """Densities of rows, each under the components without it.
+
+    Attributes
+    ----------
+    log_joint : ndarray of shape (n, K)
+        Logarithms of weight times density.
+    moved : ndarray of shape (n, K)
+        Factor by which a row is farther from the mean without it.
+    leverage : ndarray of shape (n, K)
+        The row's share in its own squared distance.
+    """
+
+    log_joint: np.ndarray
+    moved: np.ndarray
+    leverage: np.ndarray
+
+    @classmethod
+    def of(cls, mixture, X, R, prior_rows, weights=None) -> LeftOut:
+        """Return them for rows and the responsibilities with which they are learned.
+
+        Parameters
+        ----------
+        mixture : StochasticEMGaussianMixture
+            A fitted mixture with covariances "full", "tied" or "diag", or a marginal.
+        X : ndarray of shape (n, d)
+            Rows, complete.
+        R : ndarray of shape (n, K)
+            Responsibilities.
+        prior_rows : float
+            Weight of the prior of the covariances, in rows.
+        weights : ndarray of shape (n,) or None, default=None
+            How often each row is there: it is left out once.
+        """
+        weights = np.ones(len(X)) if weights is None else weights
+        n, d, least = weights.sum(), X.shape[1], WIDENING.least_left
+        tied, diagonal = (mixture.covariance_type == t for t in ("tied", "diag"))
+        factors, masses = mixture.precisions_cholesky_, weights @ R
+        log_joint, moves, leverages = (np.empty(R.shape) for _ in range(3))
+        for k, (r, mass) in enumerate(zip(R.T, masses, strict=True)):
+            factor = factors if tied else factors[k]
+            apart = X - mixture.means_[k]
+            # Variances of single columns change each for itself, a matrix as a whole.
+            if diagonal:
+                squares, size, roots = (apart * factor) ** 2, 1, factor
+            else:
+                squares, size = ((apart @ factor) ** 2).sum(axis=1)[:, None], d
+                roots = np.diag(factor)
+            total = (n if tied else mass) + prior_rows
+            rest = np.maximum(mass - r, least * mass)
+            left = np.maximum(total - r, least * total)
+            moved = mass / rest
+            own = np.minimum((r * moved / total)[:, None] * squares, 1 - least)
+            distance = (moved**2 * left / total)[:, None] * squares / (1 - own)
+            log_size = size * np.log(total / left)[:, None] + np.log1p(-own)
+            log_joint[:, k] = np.log(rest / max(n - 1, 1)) + np.log(roots).sum()
+            log_joint[:, k] -= (distance + log_size).sum(axis=1) / 2
+            moves[:, k], leverages[:, k] = moved, 0.0 if diagonal else own[:, 0]
+        return cls(log_joint - d * np.log(2 * np.pi) / 2, moves, leverages)
 
 
 def left_out_scores(mixture, X, prior_rows) -> np.ndarray:
     """Return the log-density of each row under the mixture without that row.
 
-    The mixture without a row has the weights, means and covariances of an M-step
-    without the row's responsibilities, while those of the others stay as they are: a
-    change of rank one, so that all rows together cost an E-step. With one component
-    that is exact; with "tied" covariances, the row's share in each is taken for itself.
+    It is exact for one component; with "tied" covariances, the row's share in each
+    component is taken for itself.
 
     Parameters
     ----------
@@ -33,26 +119,89 @@ def left_out_scores(mixture, X, prior_rows) -> np.ndarray:
     ndarray of shape (n_samples,)
         Log-densities.
     """
-    n, d = X.shape
-    R, covariance_type = mixture.predict_proba(X), mixture.covariance_type
-    factors = mixture.precisions_cholesky_
-    terms = np.empty(R.shape)
-    for k, (r, mass) in enumerate(zip(R.T, R.sum(axis=0), strict=True)):
-        factor = factors if covariance_type == "tied" else factors[k]
-        apart = X - mixture.means_[k]
-        # Variances of single columns change each for itself, a matrix as a whole.
-        if covariance_type == "diag":
-            squares, size, roots = (apart * factor) ** 2, 1, factor
-        else:
-            squares, size = ((apart @ factor) ** 2).sum(axis=1)[:, None], d
-            roots = np.diag(factor)
-        total = (n if covariance_type == "tied" else mass) + prior_rows
-        rest = np.maximum(mass - r, LEAST_LEFT * mass)
-        left = np.maximum(total - r, LEAST_LEFT * total)
-        moved = (mass / rest)[:, None]  # the mean goes away from the row
-        own = np.minimum(r[:, None] * moved / total * squares, 1 - LEAST_LEFT)
-        distance = moved**2 * squares / (1 - own) * (left / total)[:, None]
-        log_size = size * np.log(total / left)[:, None] + np.log1p(-own)
-        terms[:, k] = np.log(rest / max(n - 1, 1)) + np.log(roots).sum()
-        terms[:, k] -= (distance + log_size).sum(axis=1) / 2
-    return logsumexp(terms, axis=1) - d * np.log(2 * np.pi) / 2
+    left_out = LeftOut.of(mixture, X, mixture.predict_proba(X), prior_rows)
+    return logsumexp(left_out.log_joint, axis=1)
+
+
+def widened_outputs(mixture, rows, weights, n_inputs, prior_rows):
+    """Return a mixture whose last columns are as wide as new rows find them.
+
+    Their covariances given the first columns, those of residuals, are multiplied by one
+    factor, at least 1: the one under which residuals of rows that are left out have the
+    largest likelihood. For one component that is the mean square of the residuals of
+    leave-one-out regressions over the variance. The distribution of the first columns
+    and the means of the last, given them, do not change.
+
+    Parameters
+    ----------
+    mixture : StochasticEMGaussianMixture
+        A fitted mixture with covariances "full", "tied" or "diag".
+    rows : ndarray of shape (n, d)
+        The rows that it has learned; NaN is not observed.
+    weights : ndarray of shape (n,) or None
+        How often each row is there.
+    n_inputs : int
+        Number of the first columns.
+    prior_rows : float
+        Weight of the prior of the covariances, in rows.
+
+    Returns
+    -------
+    mixture : StochasticEMGaussianMixture
+        The mixture, or a wider one.
+    factor : float
+        The factor.
+    """
+    inputs = np.arange(n_inputs)
+    outputs = np.arange(n_inputs, rows.shape[1])
+    weights = np.ones(len(rows)) if weights is None else weights
+    known = ~np.isnan(rows[:, outputs]).any(axis=1)
+    model, params = mixture._as_emissions()
+    gaussian = params.emission
+    structure = model.emission.structure(len(gaussian.means), rows.shape[1])
+    full = np.array(structure.full(gaussian.covariances))
+    fill = Marginal(gaussian._replace(covariances=full), inputs, outputs)
+    R = mixture.predict_proba(rows)
+    X = rows[:, inputs]
+    X = mixture.impute(rows)[:, inputs] if np.isnan(X).any() else X
+    left_out = LeftOut.of(mixture.marginal(inputs), X, R, prior_rows, weights)
+    squares = np.empty(R.shape)
+    for k, spread in enumerate(fill.spreads):
+        apart = rows[:, outputs] - fill.expected(X, gaussian.means[k], k)
+        squares[:, k] = (apart * np.linalg.solve(spread, apart.T).T).sum(axis=1)
+    squares *= (left_out.moved / (1 - left_out.leverage)) ** 2
+    sizes = np.linalg.slogdet(fill.spreads)[1]
+    factor = _widening(
+        squares[known],
+        (left_out.log_joint - sizes / 2)[known],
+        weights[known],
+        len(outputs),
+    )
+    if factor == 1:
+        return mixture, factor
+    full[:, n_inputs:, n_inputs:] += (factor - 1) * fill.spreads
+    wider = {
+        "full": lambda: full,
+        "tied": lambda: full[0],
+        "diag": lambda: np.diagonal(full, axis1=1, axis2=2).copy(),
+    }[mixture.covariance_type]()
+    gaussian = gaussian._replace(
+        covariances=wider, precisions_cholesky=structure.precisions_cholesky(wider)
+    )
+    params = params._replace(emission=gaussian)
+    columns = np.arange(rows.shape[1])
+    return mixture._of_columns(model.emission, params, columns), factor
+
+
+def _widening(squares, log_joint, weights, n_outputs) -> float:
+    """Return the factor, by EM for it alone, or 1 if that is below."""
+    factor = 1.0
+    for _ in range(WIDENING.max_iter if len(squares) else 0):
+        shares = softmax(log_joint - squares / (2 * factor), axis=1)
+        before, factor = factor, weights @ (shares * squares).sum(axis=1)
+        factor /= weights.sum() * n_outputs
+        if factor <= 1:  # each step of EM goes on in the direction of the first
+            return 1.0
+        if factor - before <= WIDENING.tol * factor:
+            break
+    return float(factor)

@@ -173,7 +173,7 @@ class MixtureOutlierDetector(
         self.converged_, self.n_iter_ = learner.converged_, learner.n_iter_
         self._offset, self._recent = self._level(X), X[-THRESHOLD.recent :]
         if self.contamination != "auto":
-            self._warn_of_new_rows(X)
+            self._warn_of_new_rows(X, self.contamination)
         return self
 
     @unchanged_by_errors
@@ -264,18 +264,18 @@ class MixtureOutlierDetector(
         narrower = (high - low) / max(of_draws[2] - of_draws[0], 1e-300)
         return float(max(middle - narrower * (of_draws[1] - lowest), lowest_own))
 
-    def _warn_of_new_rows(self, X):
-        """Warn if many more new rows than `contamination` will be below the threshold.
+    def _warn_of_new_rows(self, X, meant):
+        """Warn if many more new rows than are meant will be below the threshold.
 
         The density is higher where rows have been learned, the more so the fewer.
         """
         share = np.mean(self._scores(X, left_out=True) < self._offset)
-        chance = np.sqrt(self.contamination * (1 - self.contamination) / len(X))
-        if share > THRESHOLD.excess * self.contamination + 2 * chance:
+        chance = np.sqrt(meant * (1 - meant) / len(X))
+        if share > THRESHOLD.excess * meant + 2 * chance:
             warn_user(
-                f"contamination={self.contamination:g} is the share of outliers among "
-                f"the rows of `fit`; of new rows like them about {share:.0%} will be "
-                "called outliers, since the mixture is denser where it has learned. "
+                f"contamination={meant:g} is the share of outliers among the rows of "
+                f"`fit`; of new rows like them about {share:.0%} will be called "
+                "outliers, since the mixture is denser where it has learned. "
                 "contamination='auto' allows for that; fewer components, or a larger "
                 "shrinkage, make the difference smaller.",
                 FitWarning,

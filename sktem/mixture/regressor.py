@@ -16,19 +16,37 @@ from sktem.choices import KnownParametersMixin, check_choice, check_number
 from sktem.emissions.base import bisected
 from sktem.emissions.marginals import Marginal
 from sktem.emissions.patterns import Pattern, grouped
+from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
+from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.emission_model import drawing_generator, drawn_states
+from sktem.mixture.left_out import widened_outputs
 from sktem.mixture.scaled import (
     PRIOR_ROWS,
     ScaledMixture,
     possible_components,
-    warn_of_few_rows,
 )
 from sktem.validation import validate_data
 
 __all__ = ["GaussianMixtureRegressor"]
+
+
+class EnoughRows(NamedTuple):
+    """How many rows a mixture needs whose quantiles are to hold for new rows.
+
+    Attributes
+    ----------
+    per_column : int
+        Rows for each component and column. With as many, more than four fifths of new
+        outputs lie in intervals of nine tenths.
+    """
+
+    per_column: int = 2
+
+
+ENOUGH_ROWS = EnoughRows()
 
 
 class _Outputs(NamedTuple):
@@ -91,7 +109,9 @@ class GaussianMixtureRegressor(
     depend on the inputs: it may bend, be wider in some places than in others, and have
     several modes. All answers are exact for it. Inputs that are NaN have not been
     observed and are integrated out, in `fit` and in every answer; so are outputs in
-    `fit`. Neither scales nor offsets of columns and outputs matter.
+    `fit`. Neither scales nor offsets of columns and outputs matter. Few rows are nearer
+    to regressions that they have given than new rows will be: `fit` widens the
+    distributions of the outputs by what it finds for rows that are left out.
 
     Parameters
     ----------
@@ -124,6 +144,11 @@ class GaussianMixtureRegressor(
         The mixture of inputs and outputs, in this order and in their units.
     n_outputs_ : int
         Number of outputs.
+    widening_ : float
+        Factor, at least 1, by which `fit` has multiplied the covariances of the outputs
+        given the inputs, so that they hold for new rows: under it the residuals of
+        rows, each left out of what is learned, have the largest likelihood. 1 on a
+        stream.
     converged_ : bool
         Whether the fit stopped by itself; set by `fit`.
     n_iter_ : int
@@ -206,6 +231,13 @@ class GaussianMixtureRegressor(
         """
         rows, weights = self._rows(X, y, sample_weight, reset=True)
         self._scaled = self._new_mixture(rows, weights).fit(rows, weights)
+        self._widened, self.widening_ = widened_outputs(
+            self._scaled.mixture,
+            rows,
+            weights,
+            self.n_features_in_,
+            self._scaled.prior_rows,
+        )
         learner = self._scaled.learner
         self.converged_, self.n_iter_ = learner.converged_, learner.n_iter_
         return self
@@ -236,6 +268,7 @@ class GaussianMixtureRegressor(
         if first:
             self._scaled = self._new_mixture(None, None)
         self._scaled.partial_fit(rows, weights)
+        self._widened, self.widening_ = None, 1.0
         return self
 
     def _rows(self, X, y, sample_weight, reset):
@@ -285,13 +318,13 @@ class GaussianMixtureRegressor(
         if rows is not None:
             total = len(rows) if weights is None else weights.sum()
             K = possible_components(K, rows)
-            if K == self.n_components:
-                warn_of_few_rows(
-                    total,
-                    (K, p),
-                    "columns and outputs: standard deviations and intervals of "
-                    "predictions will be too narrow",
-                    "prior_rows",
+            if K == self.n_components and total < ENOUGH_ROWS.per_column * K * (p + 1):
+                warn_user(
+                    f"{total:g} rows are few for {K} component(s) of {p} columns and "
+                    "outputs: standard deviations and intervals of predictions may be "
+                    "too narrow. Take fewer components or columns, or a larger "
+                    "prior_rows.",
+                    FitWarning,
                 )
         settings = {
             "n_components": K,
@@ -314,7 +347,7 @@ class GaussianMixtureRegressor(
     def mixture_(self):
         """The mixture of inputs and outputs, in this order and in their units."""
         check_is_fitted(self, "n_outputs_")
-        return self._scaled.mixture
+        return self._widened or self._scaled.mixture
 
     def _outputs(self, X):
         """Yield the mixtures of the outputs of blocks of rows."""

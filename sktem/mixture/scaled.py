@@ -21,7 +21,6 @@ __all__ = [
     "ROUNDING",
     "ScaledMixture",
     "possible_components",
-    "warn_of_few_rows",
 ]
 
 
@@ -85,33 +84,6 @@ def possible_components(n_components, rows):
         FitWarning,
     )
     return distinct
-
-
-class EnoughRows(NamedTuple):
-    """How many rows a mixture needs whose quantiles are to hold for new rows.
-
-    Attributes
-    ----------
-    per_column : int
-        Rows for each component and column. With as many, four fifths of new outputs lie
-        in intervals of nine tenths.
-    """
-
-    per_column: int = 5
-
-
-ENOUGH_ROWS = EnoughRows()
-
-
-def warn_of_few_rows(n_rows, shape, consequence, prior) -> None:
-    """Warn if rows are few for components and columns; name the prior that helps."""
-    K, d = shape
-    if n_rows < ENOUGH_ROWS.per_column * K * (d + 1):
-        warn_user(
-            f"{n_rows:g} rows are few for {K} component(s) of {d} {consequence}. Take "
-            f"fewer components or columns, or a larger {prior}.",
-            FitWarning,
-        )
 
 
 class ScaledMixture:

@@ -169,3 +169,59 @@ def test_errors(fitted):
         GaussianMixtureRegressor(prior_rows=-1).fit(X, y)
     with pytest.raises(AttributeError):
         GaussianMixtureRegressor().mixture_  # noqa: B018
+
+
+def test_outputs_are_as_wide_as_left_out_rows_find_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 6))
+    y = np.column_stack([X[:, 0] + rng.normal(size=40), 3 * rng.normal(size=40)])
+    regressor = GaussianMixtureRegressor(1, prior_rows=0).fit(X, y)
+    left_out = np.empty_like(y)
+    for i in range(40):
+        others = np.arange(40) != i
+        left_out[i] = y[i] - LinearRegression().fit(X[others], y[others]).predict(
+            X[i : i + 1]
+        )
+    residuals = y - LinearRegression().fit(X, y).predict(X)
+    spread = np.linalg.inv(residuals.T @ residuals / 40)
+    expected = np.einsum("ni,ij,nj->", left_out, spread, left_out) / (2 * 40)
+    np.testing.assert_allclose(regressor.widening_, expected, rtol=1e-3)
+    assert expected > 1.2
+    np.testing.assert_allclose(
+        regressor.predict_std(X)[0],
+        np.sqrt(expected) * residuals.std(axis=0),
+        rtol=1e-3,
+    )
+    np.testing.assert_allclose(regressor.predict(X), y - residuals, atol=1e-4)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied"])
+def test_intervals_of_few_rows_hold_for_new_rows(covariance_type):
+    rng = np.random.default_rng(1)
+    X, noise = rng.normal(size=(2300, 11)), rng.normal(size=2300)
+    y = X[:, 0] + noise
+    regressor = GaussianMixtureRegressor(
+        covariance_type=covariance_type, random_state=0
+    ).fit(X[:300], y[:300])
+    low, high = regressor.predict_quantiles(X[300:], [0.05, 0.95]).T
+    inside = np.mean((low < y[300:]) & (y[300:] < high))
+    assert inside > 0.84
+    narrow = (high - low) / np.sqrt(regressor.widening_) / 2
+    middle = regressor.predict_quantiles(X[300:], 0.5)
+    assert np.mean(abs(y[300:] - middle) < narrow) < inside - 0.01
+
+
+def test_weights_and_holes_widen_as_rows_do():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 4))
+    y = X[:, 0] + rng.normal(size=60)
+    weights = rng.integers(1, 4, size=60)
+    settings = {"n_components": 1, "random_state": 0}
+    weighted = GaussianMixtureRegressor(**settings).fit(X, y, weights)
+    repeated = GaussianMixtureRegressor(**settings).fit(
+        np.repeat(X, weights, axis=0), np.repeat(y, weights)
+    )
+    np.testing.assert_allclose(weighted.widening_, repeated.widening_, rtol=1e-6)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y[:5] = np.nan
+    assert GaussianMixtureRegressor(**settings).fit(X, y).widening_ > 1
