@@ -6,6 +6,7 @@ factors of their inverses, and the centre of the statistics.
 
 from __future__ import annotations
 
+import functools
 import math
 from importlib import import_module
 
@@ -17,12 +18,15 @@ from sktem.emissions.patterns import grouped
 from sktem.kernels.blocks import plain
 
 __all__ = [
+    "all_observed",
+    "complete_moments",
     "completed_moments",
     "conditional_moments",
     "conditional_variances",
     "distances",
     "fill_draws",
     "fill_means",
+    "gaussian_log_densities",
     "marginal_covariances",
     "observed_moments",
     "pooled_start",
@@ -41,6 +45,18 @@ def _as_columns(covariance_type, values, d):
     return values.reshape(len(values), -1) * np.ones(d)
 
 
+def all_observed(X) -> bool:
+    """Return whether no value is NaN."""
+    return math.isfinite(X.sum()) or not np.isnan(X).any()
+
+
+def gaussian_log_densities(covariance_type, X, params):
+    """Return log-densities of Gaussian rows without holes, (n, K)."""
+    factors, log_dets = _factors(covariance_type, params)
+    constants = log_dets - 0.5 * math.log(2 * math.pi) * X.shape[1]
+    return _squares(plain(X), params.means, params.centre, factors, constants, -0.5)
+
+
 def distances(covariance_type, X, params):
     """Return squared distances, log-determinants of the factors, observed columns.
 
@@ -50,24 +66,23 @@ def distances(covariance_type, X, params):
     X = plain(X)
     n, d = X.shape
     K = len(params.means)
-    if math.isfinite(X.sum()) or not np.isnan(X).any():
-        squares, log_dets = _complete_distances(covariance_type, X, params)
+    if all_observed(X):
+        factors, log_dets = _factors(covariance_type, params)
+        squares = _squares(X, params.means, params.centre, factors)
         return squares, log_dets[None], np.full((1, 1), float(d))
     observed = ~np.isnan(X)
     counts = observed.sum(axis=1, keepdims=True).astype(np.float64)
-    squares, log_dets = np.zeros((n, K)), np.zeros((n, K))
     if covariance_type not in DENSE:
         factors = _as_columns(covariance_type, params.precisions_cholesky, d)
-        log_dets[:] = observed.astype(np.float64) @ np.log(factors).T
-        means = params.means - params.centre
-        _kernels().diagonal_distances(X, params.centre, means, factors, squares)
-        return squares, log_dets, counts
+        log_dets = observed.astype(np.float64) @ np.log(factors).T
+        return _squares(X, params.means, params.centre, factors), log_dets, counts
+    squares, log_dets = np.zeros((n, K)), np.zeros((n, K))
     groups = grouped(X, ROWS_OF_GROUP)
     for pattern in groups.large:
         marginal = Marginal(params, pattern.observed, pattern.missing)
         log_dets[pattern.rows] = marginal.log_dets
-        squares[pattern.rows] = _full_distances(
-            observed_block(X, pattern),
+        squares[pattern.rows] = _squares(
+            plain(observed_block(X, pattern)),
             params.means[:, pattern.observed],
             params.centre[pattern.observed],
             marginal.factors,
@@ -95,38 +110,41 @@ def by_state(params):
     return plain(params.centre), means, covariances
 
 
+@functools.cache
 def _group_kernels():
     """Return the compiled loops over rows with few of their pattern."""
     return import_module("sktem.emissions.kernels.groups")
 
 
+@functools.cache
 def _kernels():
     """Return the compiled loops, imported on first use: numba is slow to import."""
     return import_module("sktem.emissions.kernels.rows")
 
 
-def _complete_distances(covariance_type, X, params):
-    """Return squared distances and log-determinants of rows without holes."""
+def _factors(covariance_type, params):
+    """Return factors by state, as matrices or by column, and log-determinants."""
     K, d = params.means.shape
     if covariance_type in DENSE:
         stack = np.broadcast_to(params.precisions_cholesky, (K, d, d))
-        log_dets = np.log(np.diagonal(stack, axis1=1, axis2=2)).sum(axis=1)
-        return _full_distances(X, params.means, params.centre, stack), log_dets
+        return stack, np.log(np.diagonal(stack, axis1=1, axis2=2)).sum(axis=1)
     factors = _as_columns(covariance_type, params.precisions_cholesky, d)
-    squares = np.empty((len(X), K))
-    means = params.means - params.centre
-    _kernels().diagonal_distances(X, params.centre, means, factors, squares)
-    return squares, np.log(factors).sum(axis=1)
+    return factors, np.log(factors).sum(axis=1)
 
 
-def _full_distances(X, means, centre, stack):
-    """Return squared distances by triangular factors of the inverses."""
-    squares = np.empty((len(X), len(means)))
-    _kernels().full_distances(
-        plain(X),
+def _squares(X, means, centre, factors, constants=None, scale=1.0):
+    """Return squared distances times the scale, plus constants by state."""
+    K = len(means)
+    squares, kernels = np.empty((len(X), K)), _kernels()
+    is_full = factors.ndim == 3
+    fill = kernels.full_distances if is_full else kernels.diagonal_distances
+    fill(
+        X,
         plain(centre),
         means - centre,
-        plain(stack),
+        plain(factors),
+        np.zeros(K) if constants is None else constants,
+        scale,
         squares,
     )
     return squares
@@ -138,18 +156,14 @@ def completed_moments(covariance_type, X, R, params, U=None):
     What is missing is completed by its conditional moments; its conditional
     covariances have the weights R alone.
     """
-    K, d = params.means.shape
+    d = params.means.shape[1]
     W = R if U is None else R * U
-    structure = COVARIANCES[covariance_type](K, d)
     if covariance_type in DENSE:
         first, second = _dense_moments(X, R, W, params)
-        if covariance_type == "tied":
-            second = second.sum(axis=0)
-        return first, structure.pack(second)
-    missing = np.isnan(X)
-    if not missing.any():
-        _, first, second = _weighted_moments("diagonal_moments", X, W, params.centre)
+    elif all_observed(X):
+        return complete_moments(covariance_type, X, W, params)[1:]
     else:
+        missing = np.isnan(X)
         z = X - params.centre
         filled, holes = np.where(missing, 0.0, z), missing.astype(np.float64)
         means = params.means - params.centre
@@ -157,9 +171,25 @@ def completed_moments(covariance_type, X, R, params, U=None):
         absent = W.T @ holes
         first = W.T @ filled + absent * means
         second = W.T @ filled**2 + absent * means**2 + (R.T @ holes) * variances
+    return first, _packed(covariance_type, second)
+
+
+def complete_moments(covariance_type, X, W, params):
+    """Return masses, first and packed second moments of rows without holes."""
+    name = "full_moments" if covariance_type in DENSE else "diagonal_moments"
+    mass, first, second = _weighted_moments(name, X, W, params.centre)
+    return mass, first, _packed(covariance_type, second)
+
+
+def _packed(covariance_type, second):
+    """Return second moments by state, (K, d) or (K, d, d), as statistics."""
+    structure = COVARIANCES[covariance_type](*second.shape[:2])
+    if covariance_type in DENSE:
+        is_tied = covariance_type == "tied"
+        return structure.pack(second.sum(axis=0) if is_tied else second)
     if covariance_type == "diag":
-        return first, second.ravel()
-    return first, second.sum(axis=1)[: structure.n_moments]
+        return second.ravel()
+    return second.sum(axis=1)[: structure.n_moments]
 
 
 def _dense_moments(X, R, W, params):

@@ -11,11 +11,14 @@ from sklearn.base import clone
 from sktem.emissions.base import Emission, something_observed
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.elliptical import (
+    all_observed,
+    complete_moments,
     completed_moments,
     conditional_moments,
     distances,
     fill_draws,
     fill_means,
+    gaussian_log_densities,
     pooled_start,
 )
 from sktem.emissions.gaussian_moments import (
@@ -139,6 +142,8 @@ class Gaussian(Emission):
 
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
+        if all_observed(X):
+            return gaussian_log_densities(self.covariance_type, X, params)
         squares, log_dets, counts = distances(self.covariance_type, X, params)
         constants = log_dets - 0.5 * math.log(2 * math.pi) * counts
         return np.subtract(
@@ -147,10 +152,13 @@ class Gaussian(Emission):
 
     def statistics(self, X, R, params):
         """Return masses, first and packed second moments about the centre."""
-        X, R = something_observed(np.asarray(X, dtype=np.float64), R)
-        first, second = completed_moments(self.covariance_type, X, R, params)
-        # A product sums columns faster than a sum over the first axis.
-        mass = np.ones(len(R)) @ R
+        X = np.asarray(X, dtype=np.float64)
+        if all_observed(X):
+            mass, first, second = complete_moments(self.covariance_type, X, R, params)
+        else:
+            X, R = something_observed(X, R)
+            first, second = completed_moments(self.covariance_type, X, R, params)
+            mass = R.sum(axis=0)
         return np.concatenate([mass, first.ravel(), second.ravel()])
 
     def maximize(self, s, params):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
@@ -165,6 +166,7 @@ class Smoothed(NamedTuple):
         return transitions
 
 
+@cache
 def _kernels(name):
     return import_module(f"{KERNELS}.{name}")
 

@@ -98,8 +98,9 @@ class ObservedSequences(Sequences):
 def each_part(X: ObservedSequences, n_states: int):
     """Yield slices of whole sequences that have few rows, but at least one sequence."""
     n, first = len(X), 0
-    # With few states arrays of more rows would be new pages of memory at each pass.
-    n_rows = max(budget.MEMORY.cached // max(n_states, 16), 1)
+    # A pass has four arrays of a number for each row and state in the cache; parts of
+    # fewer rows than 8,192 would spend their time between compiled functions.
+    n_rows = max(budget.MEMORY.cached // min(max(4 * n_states, 16), 32), 1)
     while first < n:
         limit = X.offsets[first] + n_rows
         stop = int(np.searchsorted(X.offsets, limit, side="right")) - 1

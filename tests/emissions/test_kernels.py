@@ -19,13 +19,14 @@ def test_distances_and_moments(K, d, n):
     )
     R, widths = rng.random((n, K)), rng.random((K, d))
     factors, z = np.triu(rng.normal(size=(K, d, d))), X - centre
-    found = np.empty((n, K))
-    rows.diagonal_distances(X, centre, means, widths, found)
+    found, constants = np.empty((n, K)), rng.normal(size=K)
+    rows.diagonal_distances(X, centre, means, widths, constants, 0.3, found)
     expected = (((z[:, None] - means) * widths) ** 2).sum(axis=2)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    rows.full_distances(X, centre, means, factors, found)
+    np.testing.assert_allclose(found, constants + 0.3 * expected, rtol=1e-12)
+    rows.full_distances(X, centre, means, factors, constants, 0.3, found)
     y = np.einsum("nkd,kde->nke", z[:, None] - means, factors)
-    np.testing.assert_allclose(found, (y**2).sum(axis=2), rtol=1e-11)
+    expected = constants + 0.3 * (y**2).sum(axis=2)
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
     for name, second in (
         ("diagonal_moments", np.einsum("nk,nd->kd", R, z**2)),
         ("full_moments", np.einsum("nk,nd,ne->kde", R, z, z)),

@@ -79,16 +79,18 @@ def moment_tile(tile, w, first_moments, second_moments):
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
-def diagonal_distances(X, centre, means, factors, out):
-    """Equal ``out[:] = (((X - centre)[:, None] - means) * factors)**2``.
+def diagonal_distances(X, centre, means, factors, constants, scale, out):
+    """Equal ``out[:] = constants + scale * ((z[:, None] - means) * factors)**2``.
 
-    The squares are summed over columns; those of NaN are 0.
+    Here z is X - centre; the squares are summed over columns; those of NaN are 0.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
     centre : ndarray of shape (d,)
     means, factors : ndarray of shape (K, d)
+    constants : ndarray of shape (K,)
+    scale : float
     out : ndarray of shape (n, K)
     """
     K, d = means.shape
@@ -98,15 +100,16 @@ def diagonal_distances(X, centre, means, factors, out):
         has_holes = math.isnan(tile.sum())
         for k in range(K):
             distance_tile(tile, means[k], factors[k], has_holes, total)
+            constant = constants[k]
             for lane in range(n):
-                out[first + lane, k] = total[lane]
+                out[first + lane, k] = constant + scale * total[lane]
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
-def full_distances(X, centre, means, factors, out):
-    """Equal ``out[:, k] = ((X - centre - means[k]) @ factors[k])**2``.
+def full_distances(X, centre, means, factors, constants, scale, out):
+    """Equal ``out[:, k] = constants[k] + scale * ((z - means[k]) @ factors[k])**2``.
 
-    The squares are summed over columns.
+    Here z is X - centre, and the squares are summed over columns.
 
     Parameters
     ----------
@@ -115,6 +118,8 @@ def full_distances(X, centre, means, factors, out):
     means : ndarray of shape (K, d)
     factors : ndarray of shape (K, d, d)
         Upper triangles.
+    constants : ndarray of shape (K,)
+    scale : float
     out : ndarray of shape (n, K)
     """
     K, d = means.shape
@@ -145,8 +150,9 @@ def full_distances(X, centre, means, factors, out):
                         y[lane] += factor * shifted[i, lane]
                 for lane in range(LANES):
                     total[lane] += y[lane] * y[lane]
+            constant = constants[k]
             for lane in range(n):
-                out[first + lane, k] = total[lane]
+                out[first + lane, k] = constant + scale * total[lane]
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")

@@ -12,10 +12,18 @@ in which that could matter is reported as failed, for logarithms to do.
 
 import numpy as np
 from numba import njit
-from numba.cpython.unsafe.tuple import tuple_setitem
 
 from sktem.kernels.exponential import expand_exponent, reduce_exponent
 from sktem.kernels.options import INNER, OUTER
+from sktem.kernels.vectors import (
+    counted,
+    load,
+    multiply,
+    scaled,
+    store,
+    times,
+    total,
+)
 
 __all__ = ["GROUP", "backward", "forward"]
 
@@ -32,7 +40,7 @@ FEW_STATES = 16
 TILE = 1024
 #: The exponential of this is 0.
 SMALLEST_EXPONENT = -745.0
-#: Numbers of states, with the padding, that are held in registers.
+#: Tuples of as many numbers as states, with the padding, that registers hold.
 FOUR, EIGHT = (0.0,) * 4, (0.0,) * 8
 FAST = {"contract", "reassoc", "nsz"}
 
@@ -119,27 +127,18 @@ def _filter_rows(first, last, b, a, c, transitions, which):
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
-def _filter_few(x, first, last, b, a, c, transitions):
+def _filter_few(like, first, last, b, a, c, transitions):
     """Equal ``_filter_rows(first, last, b, a, c, transitions, ())``.
 
-    The states of a row are a tuple of the length of `x`, which the compiler holds in
-    registers: a row need not wait until the one before has passed through memory.
+    The states of a row, as many as `like` has, are held in a register: a row need not
+    wait until the one before has passed through memory.
     """
-    width = len(x)
-    for k in range(width):
-        x = tuple_setitem(x, k, a[first - 1, k])
+    x = load(like, a, first - 1)
     product, value, inverse = 1.0, 0.0, 1.0 / c[first - 1]
     for t in range(first, last):
-        now, scale = x, 0.0
-        for k in range(width):
-            y = 0.0
-            for i in range(width):
-                y += x[i] * transitions[0, 0, i, k]
-            now = tuple_setitem(now, k, y * (b[t, k] * inverse))
-        x = now
-        for k in range(width):
-            scale += x[k]
-            a[t, k] = x[k]
+        x = multiply(times(x, transitions, 0), scaled(load(like, b, t), inverse))
+        store(a, t, x)
+        scale = total(x)
         c[t] = scale
         if not scale > SMALLEST:
             return value, True
@@ -242,35 +241,30 @@ def _smooth_rows(first, last, beta, b, a, c, transitions, which, weight, gamma):
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
-def _smooth_few(x, first, last, beta, b, a, c, transitions, weight, gamma):
+def _smooth_few(like, first, last, beta, b, a, c, transitions, weight, gamma):
     """Equal ``_smooth_rows(first, last, ..., weight, gamma)`` with one matrix.
 
-    As in `_filter_few`, the length of `x` is the number of states.
+    As in `_filter_few`, rows have as many states as `like`.
     """
-    width, K = len(x), gamma.shape[1]
-    fails = False
-    for k in range(width):
-        x = tuple_setitem(x, k, beta[0, k])
+    width, K = len(like), gamma.shape[1]
+    x = load(like, beta, 0)
+    lost = scaled(x, 0.0)
     for t in range(last, first - 1, -1):
         inverse = 1.0 / c[t]
-        share = weight * inverse
-        largest, v = 0.0, x
-        for k in range(width):
-            y = a[t, k]
-            largest = max(largest, x[k] if y < LOST else 0.0)
-            y *= share
-            a[t, k] = y
-            if k < K:
-                gamma[t, k] = y * x[k]
-            v = tuple_setitem(v, k, b[t, k] * (x[k] * inverse))
-        fails |= not largest < DECISIVE
-        for k in range(width):
-            b[t, k] = v[k]
-            y = 0.0
-            for i in range(width):
-                y += v[i] * transitions[1, 0, i, k]
-            x = tuple_setitem(x, k, y)
-    return fails
+        y = load(like, a, t)
+        lost = counted(lost, y, LOST, x, DECISIVE)
+        y = scaled(y, weight * inverse)
+        store(a, t, y)
+        if K == width:
+            store(gamma, t, multiply(y, x))
+        else:
+            store(beta, 1, multiply(y, x))
+            for k in range(K):
+                gamma[t, k] = beta[1, k]
+        v = multiply(load(like, b, t), scaled(x, inverse))
+        store(b, t, v)
+        x = times(v, transitions, 1)
+    return total(lost) > 0.0
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")

@@ -1,0 +1,32 @@
+"""Rows in registers, and the NumPy expressions that they equal."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from sktem.kernels import vectors
+
+
+@njit
+def every(like, arrays, matrices, found):
+    """Store results of all functions of two rows."""
+    x, y = vectors.load(like, arrays, 0), vectors.load(like, arrays, 1)
+    vectors.store(found, 0, vectors.multiply(x, y))
+    vectors.store(found, 1, vectors.scaled(x, 3.0))
+    vectors.store(found, 2, vectors.times(x, matrices, 1))
+    vectors.store(found, 3, vectors.counted(y, x, 0.2, y, 0.1))
+    return vectors.total(x)
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_rows(width):
+    rng = np.random.default_rng(0)
+    x, y = arrays = rng.normal(size=(2, width))
+    y[0], x[0] = np.nan, 0.1  # NaN is not below
+    matrices, found = rng.normal(size=(2, 3, width, width)), np.empty((4, width))
+    total = every((0.0,) * width, arrays, matrices, found)
+    count = (x < 0.2) & ~(y < 0.1)
+    assert 0 < count.sum() < width and count[0]
+    expected = [x * y, 3 * x, x @ matrices[1, 0], y + count]
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
+    assert total == pytest.approx(x.sum(), rel=1e-13)
