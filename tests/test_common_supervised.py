@@ -34,8 +34,8 @@ REGRESSORS = [
         max_iter=12,
     ),
 ]
-CLASSIFIER = ARDLogisticClassifier(max_iter=25, n_posterior_draws=100)
-MACHINE = BoltzmannMachineClassifier(n_hidden=4)
+CLASSIFIER = ARDLogisticClassifier(max_iter=25, n_posterior_draws=20)
+MACHINE = BoltzmannMachineClassifier(n_hidden=2)
 CONDITIONED = GaussianMixtureRegressor(2, n_init=1)
 OUTPUTS = BoltzmannMachineRegressor(n_hidden=2, tol=0.01, random_state=0)
 STRICT = (

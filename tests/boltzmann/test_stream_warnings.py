@@ -22,7 +22,7 @@ def coins(n, rng):
     return X.astype(float)
 
 
-def streamed(rows, begins_by_fit=False, n_chunks=3, size=20_000, **options):
+def streamed(rows, begins_by_fit=False, n_chunks=3, size=8_000, **options):
     rng = np.random.default_rng(0)
     machine = LatentBoltzmannMachine(
         hidden_layer_sizes=4, random_state=0, n_gibbs_m=1, **options

@@ -87,7 +87,7 @@ def test_doses_on_a_line_do_not_determine_a_plateau(most, told):
     assert ("The data do not determine ['Emax', 'EC50']" in message) == told
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e3, 1e4, 1e5, 1e6, 1e8])
+@pytest.mark.parametrize("offset", [1e3, 1e5, 1e8])
 def test_the_origin_of_the_input_does_not_matter_or_is_told(offset):
     """A line with correlated effects has the same likelihood from any origin."""
     rows, y, groups = linear_data(seed=2)
