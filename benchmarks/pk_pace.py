@@ -5,9 +5,10 @@ compiles what takes time only once: the start (a regression of all subjects toge
 the iterations of SAEM, the Newton steps on the likelihood, the likelihood and the
 standard errors of the finished fit. The studies: warfarin (32 subjects, oral doses as
 records), theophylline (12, model of the library), 32 simulated subjects by the closed
-form of one compartment with absorption and by its differential equations, compiled,
-with predictions at 200 sets of their parameters; and 2,000 simulated subjects with two
-doses, ten observations and two compartments, all four parameters random.
+form of one compartment with absorption, by its differential equations, compiled, with
+predictions at 200 sets of their parameters, and with a lag time; and 2,000 simulated
+subjects with two doses, ten observations and two compartments, all four parameters
+random.
 
 Usage: ``python benchmarks/pk_pace.py [--repeats 5] [--only NAME]``
 """
@@ -85,9 +86,11 @@ def two_compartments():
     }
 
 
-def oral(by_equations):
-    """Return 32 subjects of a closed form, or of the same by equations."""
+def oral(by_equations=False, lag=None):
+    """Return 32 subjects of a closed form, of the same by equations, or with a lag."""
     typical = {"CL": 4.0, "V": 30.0, "KA": 1.0}
+    if lag is not None:
+        typical["ALAG"] = lag
     times = [0.5, 1, 2, 4, 8, 12, 25, 30, 36, 48]
     model = OneCompartment("first-order")
     data = simulated(model, typical, 32, times, 1)
@@ -111,8 +114,9 @@ def oral(by_equations):
 CASES = {
     "warfarin": warfarin,
     "theophylline": theophylline,
-    "oral, closed form": lambda: oral(False),
-    "oral, equations": lambda: oral(True),
+    "oral, closed form": oral,
+    "oral, equations": lambda: oral(by_equations=True),
+    "oral, lag time": lambda: oral(lag=0.4),
     "two compartments": two_compartments,
 }
 
@@ -187,6 +191,7 @@ def main():
     head = f"{'study':20s}" + "".join(f"{name:>11s}" for name in ("first", *PARTS))
     print(head + f"{'fit':>8s}{'all':>8s}{'passes':>8s}{'-2 log L':>12s}{'range':>8s}")
     times = {}
+    pair = "oral, closed form", "oral, equations"
     for name, case in CASES.items():
         if chosen.only not in name:
             continue
@@ -209,10 +214,9 @@ def main():
         line += f"{np.median(fits):8.2f}{np.median(wholes):8.2f}{passes:8d}"
         print(line + f"{np.median(values):12.3f}{np.ptp(values):8.3f}", flush=True)
         times[name] = np.median(fits)
-        if name.startswith("oral"):
+        if name in pair:
             repeats = [prediction_time(data, settings) for _ in range(chosen.repeats)]
             times[name, "predict"] = np.median(repeats)
-    pair = "oral, closed form", "oral, equations"
     if all(name in times for name in pair):
         closed, equations = pair
         fit = times[equations] / times[closed]

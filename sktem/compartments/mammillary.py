@@ -9,7 +9,13 @@ import numpy as np
 
 from sktem.choices import check_choice, check_number
 from sktem.compartments.models import CompartmentModel, LinearPlan, Psi
-from sktem.compartments.schedules import between_observations, events_of
+from sktem.compartments.schedules import (
+    between_observations,
+    dosing_places,
+    events_of,
+    most_steps,
+    no_steps,
+)
 
 __all__ = ["OneCompartment", "ThreeCompartment", "TwoCompartment"]
 
@@ -187,19 +193,31 @@ class _Mammillary(CompartmentModel):
         Returns
         -------
         LinearPlan or None
-            The plan; None without a closed form, and where steps depend on parameters.
+            The plan, None without a closed form.
         """
-        upper = [name.upper() for name in names]
-        if not self.has_closed_form or set(upper) != set(self._arguments):
+        if not self.has_closed_form:
             return None
-        self._required_number(records, self._n_numbered)
+        places = {name: k for k, name in enumerate(names)}
+        values, dosing = self._named_values(places)
+        events = self._events(records)
+        if self.absorption == "zero-order":
+            dosing["D1"] = values["D1"]
+        kept = no_steps() if dosing else self._kept_steps(records)
+        steps, before, since = between_observations(kept, records.observed)
+        events = events_of(records) if events is None else events
         effect = records["CMT"][records.observed] == self._n_numbered + 1
-        steps, before, since = between_observations(
-            self._kept_steps(records), records.observed
+        return LinearPlan(
+            self._sizes,
+            np.array([values[name] for name in self._arguments], dtype=np.int64),
+            steps,
+            before,
+            since,
+            effect & (self._code > 0),
+            events,
+            records.observed,
+            dosing_places(records, dosing),
+            most_steps(events) if dosing else 0,
         )
-        order = np.array([upper.index(name) for name in self._arguments])
-        is_effect = effect & (self._code > 0)
-        return LinearPlan(self._sizes, order, steps, before, since, is_effect)
 
     @property
     def _disposition(self):

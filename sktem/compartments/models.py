@@ -10,7 +10,7 @@ import numpy as np
 
 from sktem.choices import did_you_mean
 from sktem.compartments.records import Records, read_nonmem
-from sktem.compartments.schedules import DOSING, dosing_of, steps_of
+from sktem.compartments.schedules import DOSING, dosing_of, most_steps, steps_of
 
 __all__ = ["CompartmentModel", "LinearPlan", "Psi"]
 
@@ -57,6 +57,16 @@ class LinearPlan(NamedTuple):
         Time since the step before.
     is_effect : ndarray of bool of shape (n_observations,)
         Whether an observation is of the effect, and not of the concentration.
+    events : Events
+        The columns of the records.
+    is_row : ndarray of bool of shape (n_records,)
+        Whether a record is an observation.
+    dosing : ndarray of int of shape (4, n_records)
+        Index of the share, lag, duration and rate of the dose of each record among the
+        given names, -1 where there is none.
+    n_steps : int
+        Steps of a subject that are made anew for its parameters, at most; 0 where steps
+        do not depend on parameters.
     """
 
     sizes: tuple[int, int, int]
@@ -65,6 +75,14 @@ class LinearPlan(NamedTuple):
     before: np.ndarray
     since: np.ndarray
     is_effect: np.ndarray
+    events: Any
+    is_row: np.ndarray
+    dosing: np.ndarray
+    n_steps: int
+
+    def anew(self) -> LinearPlan:
+        """Return the plan of steps that are made for each set of parameters."""
+        return self if self.n_steps else self._replace(n_steps=most_steps(self.events))
 
 
 class CompartmentModel(ABC):
@@ -114,8 +132,7 @@ class CompartmentModel(ABC):
         Returns
         -------
         LinearPlan or None
-            The plan; None without a closed form, and where steps depend on parameters,
-            such as lag times.
+            The plan, None without a closed form.
         """
         return None
 

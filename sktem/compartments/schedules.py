@@ -6,11 +6,21 @@ import numpy as np
 
 from sktem.compartments.records import Records
 
-__all__ = ["between_observations", "dosing_of", "steps_of"]
+__all__ = [
+    "between_observations",
+    "dosing_of",
+    "dosing_places",
+    "events_of",
+    "most_steps",
+    "no_steps",
+    "steps_of",
+]
 
 #: Names of the parameters of doses, and their values where they are not given. A
 #: compartment's own one has its number, such as F2.
 DOSING = {"F": 1.0, "ALAG": 0.0, "D": np.nan, "R": np.nan}
+#: Infusions at steady state that run at once, at most, where parameters say how long.
+OVERLAPPING = 200
 
 
 def events_of(records: Records):
@@ -33,7 +43,7 @@ def events_of(records: Records):
     )
 
 
-def dosing_of(records: Records, parameters):
+def dosing_of(records: Records, parameters, defaults=DOSING):
     """Return the parameters of doses, one value for each record.
 
     ``parameters`` are arrays of shape (n_records,) by the names of DOSING, with the
@@ -44,7 +54,7 @@ def dosing_of(records: Records, parameters):
     columns, n = records.columns, len(records)
     place = np.maximum(columns["CMT"].astype(np.int64), 1)
     dosing = {}
-    for name, default in DOSING.items():
+    for name, default in defaults.items():
         values = np.full(n, default)
         if name in parameters:
             values = parameters[name].copy()
@@ -64,6 +74,34 @@ def dosing_of(records: Records, parameters):
     return Dosing(dosing["F"], dosing["ALAG"], dosing["D"], dosing["R"])
 
 
+def dosing_places(records: Records, places):
+    """Return the place of each record's parameters of doses, -1 for the defaults.
+
+    ``places`` are numbers by the names of parameters that :func:`dosing_of` takes.
+    """
+    numbers = {name: np.full(len(records), float(k)) for name, k in places.items()}
+    found = np.array(dosing_of(records, numbers, dict.fromkeys(DOSING, np.nan)))
+    return np.where(np.isnan(found), -1, found).astype(np.int64)
+
+
+def most_steps(events) -> int:
+    """Return how many steps a subject may have, whatever the parameters of doses.
+
+    Infusions at steady state that overlap are counted up to a number that no data have.
+    """
+    n_doses = np.where(events.amount != 0, 1 + events.additional, 1)
+    steady = events.steady > 0
+    last = np.repeat(events.time[events.offsets[1:] - 1], np.diff(events.offsets))
+    way = np.divide(
+        last - events.time,
+        events.interval,
+        out=np.zeros(len(last)),
+        where=steady & (events.interval > 0),
+    )
+    per_record = 4 + 2 * n_doses + np.where(steady, OVERLAPPING + 2 * way, 0)
+    return int(np.add.reduceat(per_record, events.offsets[:-1]).max())
+
+
 def steps_of(records: Records, dosing, events=None):
     """Return the steps of all records."""
     from sktem.compartments.kernels import schedule
@@ -72,21 +110,7 @@ def steps_of(records: Records, dosing, events=None):
         events = events_of(records)
     room = 2 * len(records) + 64
     while True:
-        reals = [np.zeros(room) for _ in range(6)]
-        whole = [np.zeros(room, dtype=np.int64) for _ in range(3)]
-        steps = schedule.Steps(
-            elapsed=reals[0],
-            time=reals[1],
-            action=whole[0],
-            record=whole[1],
-            compartment=whole[2],
-            value=reals[2],
-            duration=reals[3],
-            interval=reals[4],
-            phase=reals[5],
-            replaces=np.zeros(room, dtype=bool),
-            offsets=np.zeros(records.n_subjects + 1, dtype=np.int64),
-        )
+        steps = no_steps(room, records.n_subjects)
         pending = schedule.Pending(
             np.empty(room),
             np.empty(room),
@@ -99,6 +123,27 @@ def steps_of(records: Records, dosing, events=None):
         if schedule.schedule(events, dosing, steps, pending):
             return steps
         room *= 2
+
+
+def no_steps(room=0, n_subjects=0):
+    """Return steps without values."""
+    from sktem.compartments.kernels.schedule import Steps
+
+    reals = [np.zeros(room) for _ in range(6)]
+    whole = [np.zeros(room, dtype=np.int64) for _ in range(3)]
+    return Steps(
+        elapsed=reals[0],
+        time=reals[1],
+        action=whole[0],
+        record=whole[1],
+        compartment=whole[2],
+        value=reals[2],
+        duration=reals[3],
+        interval=reals[4],
+        phase=reals[5],
+        replaces=np.zeros(room, dtype=bool),
+        offsets=np.zeros(n_subjects + 1, dtype=np.int64),
+    )
 
 
 def between_observations(steps, observed):

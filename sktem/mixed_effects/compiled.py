@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sktem.compartments.models import LinearPlan
+from sktem.compartments.schedules import no_steps
 from sktem.kernels.blocks import iterate_blocks
 from sktem.mixed_effects.structural import StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
@@ -44,7 +46,7 @@ class CompiledSubjects(NamedTuple):
         """Return the subjects, None where compiled code does not know the model."""
         design, structure = model.design, model.structure
         codes = [TRANSFORMS[kind].code for kind in design.transforms]
-        if None in codes or design.varies_by_row:
+        if None in codes:
             return None
         plan = None
         if X.events is not None:
@@ -57,8 +59,6 @@ class CompiledSubjects(NamedTuple):
         settings = subjects.SubjectModel(
             subjects.COMPARTMENTS if plan else structure.code,
             -1 if error is None else error,
-            plan.sizes if plan else (0, 1, 0),
-            plan.order if plan else np.empty(0, dtype=np.int64),
             np.array(codes, dtype=np.int64),
             design.random,
             float(params.sigma[0]),
@@ -67,13 +67,13 @@ class CompiledSubjects(NamedTuple):
         )
         base = design.base(X.covariates, params.numeric)
         columns = X.inputs.T[:0] if plan else X.by_column
+        lines = _lines(design, X.events.rows if plan else X, params.numeric)
+        if plan and design.varies_by_row:
+            plan = plan.anew()
         rows = subjects.SubjectRows(
-            np.ascontiguousarray(columns),
-            X.y,
-            X.offsets,
-            base,
-            *(plan[2:] if plan else _no_records()),
-        )
+            np.ascontiguousarray(columns), X.y, X.offsets, base, lines,
+            plan or _no_plan(),
+        )  # fmt: skip
         known = error is not None and X.censored is None
         return cls(settings, rows, known, model.n_jobs)
 
@@ -119,10 +119,15 @@ class CompiledSubjects(NamedTuple):
         return sums if Z.ndim == 3 else sums[:, 0]
 
     def predictions_of_all(self, phi):
-        """Return predictions, all parameters being given on the Gaussian scale."""
-        everything = np.arange(phi.shape[-1])
+        """Return predictions, all parameters being given on the Gaussian scale.
+
+        Effects of occasions are zero.
+        """
+        everything, lines = np.arange(phi.shape[-1]), self.rows.lines
+        lines = lines._replace(latents=np.full_like(lines.latents, -1))
         return self._replace(
-            model=self.model._replace(positions=everything)
+            model=self.model._replace(positions=everything),
+            rows=self.rows._replace(lines=lines),
         ).predictions(phi)
 
     def walk(self, Z, prior, moves, noise, log_uniforms):
@@ -157,23 +162,45 @@ class CompiledSubjects(NamedTuple):
             pass
 
 
+def _lines(design, rows, numeric):
+    """Return which rows of subjects have the same parameters."""
+    from sktem.mixed_effects.kernels.subjects import Lines
+
+    n, none = len(rows.subject_of_row), np.empty(0, dtype=np.int64)
+    if not design.varies_by_row:
+        return Lines(
+            np.arange(len(rows) + 1), rows.subject_of_row, rows.offsets,
+            np.empty((0, len(design.names))), np.full(len(rows), -1), none,
+        )  # fmt: skip
+    without, effects = design._replace(occasions=None), np.empty((len(rows), 0))
+    shifts = np.zeros((n, len(design.names)))
+    for p, change in without.shifts(rows, effects, numeric).items():
+        shifts[:, p] = change
+    latents, parameters = np.full(n, -1), none
+    if design.occasions is not None:
+        parameters = np.array(design.occasions.parameters)
+        latents = len(design.random) + len(parameters) * rows.occasions
+        latents = np.where(rows.occasions < 0, -1, latents)
+    begin = np.zeros(n, dtype=bool)
+    begin[rows.offsets[:-1]] = True
+    begin[1:] |= latents[1:] != latents[:-1]
+    begin[1:] |= (shifts[1:] != shifts[:-1]).any(axis=1)
+    begins = np.flatnonzero(begin)
+    return Lines(
+        np.searchsorted(begins, rows.offsets), np.cumsum(begin) - 1,
+        np.append(begins, n), shifts[begins], latents[begins], parameters,
+    )  # fmt: skip
+
+
 @cache
-def _no_records():
-    """Return what rows without records have in their place."""
-    from sktem.compartments.kernels.schedule import Steps
+def _no_plan():
+    """Return what rows without records have in place of a plan."""
+    from sktem.compartments.kernels.schedule import Events
 
     none, reals = np.empty(0, dtype=np.int64), np.empty(0)
-    steps = Steps(
-        elapsed=reals,
-        time=reals,
-        action=none,
-        record=none,
-        compartment=none,
-        value=reals,
-        duration=reals,
-        interval=reals,
-        phase=reals,
-        replaces=np.empty(0, dtype=bool),
-        offsets=none,
+    never = np.empty(0, dtype=bool)
+    events = Events(reals, none, reals, reals, reals, none, none, none, none)
+    places = np.empty((4, 0), dtype=np.int64)
+    return LinearPlan(
+        (0, 1, 0), none, no_steps(), none, reals, never, events, never, places, 0
     )
-    return steps, none, reals, np.empty(0, dtype=bool)

@@ -95,7 +95,7 @@ class PooledRegression:
         free = getattr(model.structure, "has_closed_form", True)
         self.effort = 1.0 if free else COSTLY
         self.compiled = None
-        if not self.has_densities:
+        if not self.has_densities and all(e.kind != "row" for e in entries):
             self.compiled = CompiledSubjects.of(model, rows, self.start)
 
     def _weights(self):
@@ -160,7 +160,7 @@ class PooledRegression:
         design, phi = self.model.design, []
         for params, means in map(self._at, vectors):
             phi.append(design.base(self.rows.covariates, params.numeric))
-            phi[-1][:, design.random] = means
+            phi[-1][:, design.random] = means[:, : len(design.random)]
         with np.errstate(all="ignore"):
             f = self.compiled.predictions_of_all(np.stack(phi, axis=1))
             return self._residuals(f)

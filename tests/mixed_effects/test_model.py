@@ -418,6 +418,8 @@ DOSED = [
     (TwoCompartment(), {"V1": 20.0, "CL": 2.0, "V2": 30.0, "Q": 3.0}),
     (ThreeCompartment("first-order"), {"CL": 5.0, "V1": 10.0, "Q2": 2.0, "V2": 20.0,
      "Q3": 1.5, "V3": 30.0, "KA": 1.0}),
+    (OneCompartment("first-order"), {**ABSORBED, "KA": 1.5, "ALAG": 9.5, "f2": 0.8}),
+    (OneCompartment("zero-order"), {**ABSORBED, "D1": 0.8}),
 ]  # fmt: skip
 
 
@@ -459,6 +461,44 @@ def test_compiled_records_equal_predictions(structure, psi):
             plain.log_conditional(X, one, model.start),
             rtol=1e-10,
         )
+
+
+def test_compiled_parameters_vary_within_subjects():
+    """Between occasions and with a covariate, of doses too, and without records."""
+    rng, n = np.random.default_rng(0), 3
+    m = 8
+    frame = pd.DataFrame({
+        "ID": np.repeat(np.arange(n), m), "II": 5.0,
+        "TIME": np.tile([0, 1, 3, 9, 12, 13, 15, 20], n),
+        "AMT": np.tile([100, 0, 0, 0, 50, 0, 0, 0], n),
+        "ADDL": np.tile([1, 0, 0, 0, 0, 0, 0, 0], n),
+        "CMT": np.tile([1, 2, 2, 2, 1, 2, 2, 2], n),
+        "OCC": np.tile([1, 1, 1, 1, 2, 2, 2, 3], n), "WT": rng.normal(size=m * n),
+        "DV": rng.uniform(1, 4, m * n),
+    })  # fmt: skip
+    lagged = {**ABSORBED, "KA": 1.5, "ALAG": 0.4}
+    doses = np.column_stack([np.full(m * n, 100.0), frame[["TIME", "WT", "OCC"]]])
+    own = read_nonmem(frame), None, None
+    for structure, psi, data, wt, occ in (
+        (OneCompartment("first-order"), lagged, own, "WT", "OCC"),
+        ("one_compartment_iv", ABSORBED, (doses, frame.DV, frame.ID), 2, 3),
+    ):
+        estimator = NonlinearMixedEffectsRegressor(
+            structure, parameters=psi, residual_error="proportional", max_iter=1,
+            n_burn_in=0, tol=0, random_state=0, omega_start=0.1,
+            occasions={occ: [list(psi)[-1], "CL"]}, covariates={"CL": wt},
+        )  # fmt: skip
+        fitted = estimator.fit(*data).fitted_
+        model, X, params = fitted.model, fitted.rows, fitted.params
+        params = params._replace(numeric=params.numeric + 0.3)
+        Z = draws_of(model, X, rng)
+        Z = np.stack([Z, Z + 0.1 * rng.standard_normal(Z.shape)], axis=1)
+        found = model._compiled(X, params).log_likelihoods(Z)
+        plain = without_kernels(model)
+        expected = plain.log_conditional(X, Z, params)
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+        same = np.where(np.arange(Z.shape[2]) < len(psi), Z, 0.0)
+        assert not np.allclose(plain.log_conditional(X, same, params), expected)
 
 
 def test_compiled_records_are_not_numbers_where_parameters_are_not():

@@ -185,21 +185,31 @@ def observe(work, since, is_effect, f):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
-def observe_subject(work, steps, before, subject, psi, start, stop, since, effects, f):
-    """Write what is observed in the rows from start to stop, those of a subject.
+def observe_subject(
+    work, steps, subject, before, of_record, psi, start, since, effects, f
+):
+    """Write what is observed in the rows of a subject, before which there are start.
 
     The steps are without records: ``before[s]`` rows come before one. `since` are the
-    times of rows since the step before, psi the parameters of the subject.
+    times of rows since the step before. Line ``of_record[...]`` of psi has the
+    parameters of the record of a step, the last one those of the last rows.
     """
-    fill(work.system, psi, work.matrix)
+    stop = start + effects.shape[0]
     work.amounts[:] = 0.0
     work.rates[:] = 0.0
-    done = start
+    done, filled = start, -1
     for s in range(steps.offsets[subject], steps.offsets[subject + 1] + 1):
         last = s == steps.offsets[subject + 1]
+        line = psi.shape[0] - 1
+        if line and not last:
+            line = of_record[steps.record[s]] - of_record[steps.record[0]]
+        if line != filled:
+            filled = line
+            fill(work.system, psi[line], work.matrix)
         rows = stop if last else before[s]
         if rows > done:
-            observe(work, since[done:rows], effects[done:rows], f[done - start :])
+            a, b = done - start, rows - start
+            observe(work, since[a:b], effects[a:b], f[a:])
             done = rows
         if not last:
             advance(work.system, work.amounts, work.rates, steps.elapsed[s], work.new)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from sktem.kernels.borrowed import borrowed
+
 RECORD, BOLUS, RATE, RESET, STEADY = 0, 1, 2, 3, 4
 #: Events less apart than this share of their time are simultaneous.
 SAME = 1e-11
@@ -117,7 +119,7 @@ class Pending(NamedTuple):
     compartment: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _push(pending, count, first, interval, most, value, duration, compartment):
     """Append a series and return the new count, -1 where there is no room."""
     if count < 0 or count >= pending.first.shape[0]:
@@ -132,7 +134,7 @@ def _push(pending, count, first, interval, most, value, duration, compartment):
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _emit(steps, n, elapsed, time, action, record, compartment, value):
     """Append a step and return the new number of them, -1 where there is no room."""
     if n < 0 or n >= steps.elapsed.shape[0]:
@@ -146,7 +148,7 @@ def _emit(steps, n, elapsed, time, action, record, compartment, value):
     return n + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _fire(steps, n, pending, count, clock, until, record):
     """Take the pending events up to a time in order; return (n, count, clock)."""
     limit = until + SAME * max(1.0, abs(until))
@@ -181,7 +183,7 @@ def _fire(steps, n, pending, count, clock, until, record):
     return n, count, clock
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _steady(steps, n, pending, count, events, i, lag, value, duration):
     """Take a dose at steady state; return the numbers of steps and pending series."""
     time, interval = events.time[i], events.interval[i]
@@ -216,54 +218,99 @@ def _steady(steps, n, pending, count, events, i, lag, value, duration):
     return n, count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def schedule_subject(events, dosing, subject, n, steps, pending):
+    """Append the steps of a subject to n others.
+
+    The new number is returned, -1 where there is no room.
+    """
+    count = 0
+    clock = -math.inf
+    for i in range(events.offsets[subject], events.offsets[subject + 1]):
+        time, kind = events.time[i], events.kind[i]
+        if clock == -math.inf:
+            clock = time
+        if kind >= 3:
+            count = 0
+            n = _emit(steps, n, 0.0, time, RESET, i, 0, 0.0)
+            clock = time
+        n, count, clock = _fire(steps, n, pending, count, clock, time, i)
+        elapsed = max(time - clock, 0.0)
+        clock = max(clock, time)
+        if kind == 1 or kind == 4:
+            # What is due has been given; the rest of the way comes before the dose.
+            if elapsed > 0.0:
+                n = _emit(steps, n, elapsed, time, RATE, i, 0, 0.0)
+                elapsed = 0.0
+            value = events.amount[i] * dosing.bioavailability[i]
+            duration = 0.0
+            rate = events.rate[i]
+            if rate == -2.0:
+                duration = dosing.duration[i]
+                value /= duration
+            elif rate != 0.0:
+                rate = dosing.rate[i] if rate == -1.0 else rate
+                duration = value / rate
+                value = rate
+            lag = dosing.lag[i]
+            if events.steady[i] > 0:
+                n, count = _steady(
+                    steps, n, pending, count, events, i, lag, value, duration
+                )
+            elif value != 0.0:
+                count = _push(
+                    pending, count, time + lag, events.interval[i],
+                    1 + events.additional[i], value, duration, events.compartment[i],
+                )  # fmt: skip
+                n, count, clock = _fire(steps, n, pending, count, clock, time, i)
+        n = _emit(steps, n, elapsed, time, RECORD, i, 0, 0.0)
+        if n < 0 or count < 0:
+            return -1
+    return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def drop_records(steps, n, is_row, of_record, before, since, start):
+    """Equal ``between_observations(...)`` of the schedules for the steps of a subject.
+
+    They are dropped in place, and how many are left is returned. ``start`` rows come
+    before the subject. A step stays where the parameters of another ``of_record``
+    follow.
+    """
+    left, rows, elapsed = 0, 0, 0.0
+    for s in range(n):
+        record = steps.record[s]
+        elapsed += steps.elapsed[s]
+        if steps.action[s] == RECORD:
+            if is_row[record]:
+                since[rows] = elapsed
+                rows += 1
+            if s + 1 == n or of_record[steps.record[s + 1]] == of_record[record]:
+                continue
+        before[left] = start + rows
+        steps.elapsed[left] = elapsed
+        steps.action[left] = steps.action[s]
+        steps.record[left] = record
+        steps.compartment[left] = steps.compartment[s]
+        steps.value[left] = steps.value[s]
+        steps.duration[left] = steps.duration[s]
+        steps.interval[left] = steps.interval[s]
+        steps.phase[left] = steps.phase[s]
+        steps.replaces[left] = steps.replaces[s]
+        left += 1
+        elapsed = 0.0
+    return left
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def schedule(events, dosing, steps, pending):
     """Write the steps of all subjects and return whether there was room for them."""
     n = 0
     steps.offsets[0] = 0
+    events, dosing, written, pending = borrowed((events, dosing, steps, pending))
     for subject in range(events.offsets.shape[0] - 1):
-        count = 0
-        clock = -math.inf
-        for i in range(events.offsets[subject], events.offsets[subject + 1]):
-            time, kind = events.time[i], events.kind[i]
-            if clock == -math.inf:
-                clock = time
-            if kind >= 3:
-                count = 0
-                n = _emit(steps, n, 0.0, time, RESET, i, 0, 0.0)
-                clock = time
-            n, count, clock = _fire(steps, n, pending, count, clock, time, i)
-            elapsed = max(time - clock, 0.0)
-            clock = max(clock, time)
-            if kind == 1 or kind == 4:
-                # What is due has been given; the rest of the way comes before the dose.
-                if elapsed > 0.0:
-                    n = _emit(steps, n, elapsed, time, RATE, i, 0, 0.0)
-                    elapsed = 0.0
-                value = events.amount[i] * dosing.bioavailability[i]
-                duration = 0.0
-                rate = events.rate[i]
-                if rate == -2.0:
-                    duration = dosing.duration[i]
-                    value /= duration
-                elif rate != 0.0:
-                    rate = dosing.rate[i] if rate == -1.0 else rate
-                    duration = value / rate
-                    value = rate
-                lag = dosing.lag[i]
-                if events.steady[i] > 0:
-                    n, count = _steady(
-                        steps, n, pending, count, events, i, lag, value, duration
-                    )
-                elif value != 0.0:
-                    count = _push(
-                        pending, count, time + lag, events.interval[i],
-                        1 + events.additional[i], value, duration,
-                        events.compartment[i],
-                    )  # fmt: skip
-                    n, count, clock = _fire(steps, n, pending, count, clock, time, i)
-            n = _emit(steps, n, elapsed, time, RECORD, i, 0, 0.0)
-            if n < 0 or count < 0:
-                return False
+        n = schedule_subject(events, dosing, subject, n, written, pending)
+        if n < 0:
+            return False
         steps.offsets[subject + 1] = n
     return True

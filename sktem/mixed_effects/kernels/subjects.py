@@ -11,6 +11,13 @@ from sktem.compartments.kernels.observations import (
     new_work,
     observe_subject,
 )
+from sktem.compartments.kernels.schedule import (
+    Dosing,
+    Pending,
+    Steps,
+    drop_records,
+    schedule_subject,
+)
 from sktem.kernels.borrowed import borrowed
 from sktem.mixed_effects.kernels.structural import (
     HALF_LOG_TWO_PI,
@@ -33,10 +40,6 @@ class SubjectModel(NamedTuple):
     ----------
     code, error : int
         Codes of the structural model and of the residual error.
-    sizes : tuple of int
-        Numbers of depots, compartments and effects.
-    order : ndarray of int of shape (n_arguments,)
-        Which parameter each argument of the model function is.
     transforms : ndarray of int of shape (n_parameters,)
         Codes of the transforms.
     positions : ndarray of int of shape (d,)
@@ -49,13 +52,38 @@ class SubjectModel(NamedTuple):
 
     code: int
     error: int
-    sizes: tuple[int, int, int]
-    order: np.ndarray
     transforms: np.ndarray
     positions: np.ndarray
     a: float
     b: float
     least: float
+
+
+class Lines(NamedTuple):
+    """Rows, or records of doses, of a subject that have the same parameters.
+
+    Attributes
+    ----------
+    of_subject : ndarray of int of shape (n_subjects + 1,)
+        Where the lines of each subject begin.
+    of_record : ndarray of int of shape (n_records,)
+        The line of each row or record.
+    begins : ndarray of int of shape (n_lines + 1,)
+        First row or record of each line.
+    shifts : ndarray of shape (n_lines, n_parameters)
+        What is added to the Gaussian parameters of the subject, empty for nothing.
+    latents : ndarray of int of shape (n_lines,)
+        Where the effects of the occasion begin among the latents, -1 without.
+    parameters : ndarray of int of shape (n_effects,)
+        Parameters that have an effect of occasions.
+    """
+
+    of_subject: np.ndarray
+    of_record: np.ndarray
+    begins: np.ndarray
+    shifts: np.ndarray
+    latents: np.ndarray
+    parameters: np.ndarray
 
 
 class SubjectRows(NamedTuple):
@@ -71,22 +99,18 @@ class SubjectRows(NamedTuple):
         Where the rows of each subject begin.
     base : ndarray of shape (n_subjects, n_parameters)
         Gaussian parameters of the subjects; those at ``positions`` are not used.
-    steps : Steps
-        Steps between the rows of compartments.
-    before : ndarray of int of shape (n_steps,)
-        How many rows come before each.
-    since, is_effect : ndarray of shape (n_rows,)
-        Time of each row since the step before, and whether it is of the effect.
+    lines : Lines
+        What parameters vary by within subjects.
+    plan : LinearPlan
+        What compartments need to know of records.
     """
 
     inputs: np.ndarray
     y: np.ndarray
     offsets: np.ndarray
     base: np.ndarray
-    steps: NamedTuple
-    before: np.ndarray
-    since: np.ndarray
-    is_effect: np.ndarray
+    lines: Lines
+    plan: NamedTuple
 
 
 class SubjectWork(NamedTuple):
@@ -94,20 +118,31 @@ class SubjectWork(NamedTuple):
 
     Attributes
     ----------
-    psi : ndarray of shape (n_parameters,)
+    psi : ndarray of shape (n_lines, n_parameters)
         Parameters.
-    f : ndarray of shape (n_rows,)
-        Predictions.
-    arguments : ndarray of shape (n_arguments,)
-        Parameters in the order of the closed form of compartments.
+    arguments : ndarray of shape (n_lines, n_arguments)
+        Those of the closed form of compartments, in its order.
+    f, since : ndarray of shape (n_rows,)
+        Predictions, and times of rows since the step before.
     linear : Work
-        Work arrays of the closed form.
+        Work arrays of the closed form of compartments.
+    dosing : Dosing
+        Parameters of doses, of all records.
+    steps, pending : Steps, Pending
+        Steps that are made for the parameters, and doses to come.
+    before : ndarray of int of shape (n_steps,)
+        How many rows come before each.
     """
 
     psi: np.ndarray
-    f: np.ndarray
     arguments: np.ndarray
+    f: np.ndarray
+    since: np.ndarray
     linear: Work
+    dosing: Dosing
+    steps: Steps
+    pending: Pending
+    before: np.ndarray
 
 
 class WalkMoves(NamedTuple):
@@ -138,13 +173,31 @@ class WalkMoves(NamedTuple):
 @njit(cache=True, nogil=True, error_model="numpy")
 def new_subject_work(model, rows):
     """Return work arrays that are large enough for each subject."""
-    depots, compartments, effects = model.sizes
+    depots, compartments, effects = rows.plan.sizes
+    most = np.max(rows.offsets[1:] - rows.offsets[:-1])
+    n_lines = np.max(rows.lines.of_subject[1:] - rows.lines.of_subject[:-1])
+    room = rows.plan.n_steps
+    n = rows.plan.dosing.shape[1] if room else 0
     return SubjectWork(
-        np.empty(rows.base.shape[1]),
-        np.empty(np.max(rows.offsets[1:] - rows.offsets[:-1])),
-        np.empty(model.order.shape[0]),
+        np.empty((n_lines, rows.base.shape[1])),
+        np.empty((n_lines, rows.plan.order.shape[0])),
+        np.empty(most),
+        np.empty(most),
         new_work(depots, compartments, effects),
-    )
+        Dosing(np.empty(n), np.empty(n), np.empty(n), np.empty(n)),
+        Steps(
+            np.empty(room), np.empty(room), np.empty(room, dtype=np.int64),
+            np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64),
+            np.empty(room), np.empty(room), np.empty(room), np.empty(room),
+            np.empty(room, dtype=np.bool_), np.zeros(2, dtype=np.int64),
+        ),
+        Pending(
+            np.empty(room), np.empty(room), np.empty(room, dtype=np.int64),
+            np.empty(room, dtype=np.int64), np.empty(room), np.empty(room),
+            np.empty(room, dtype=np.int64),
+        ),
+        np.empty(room, dtype=np.int64),
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -153,29 +206,84 @@ def release(work):
     work.psi[0] = 0.0
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def parameters_of(model, rows, subject, z, psi):
+    """Equal ``individual_parameters(...)`` of the model for one subject.
+
+    The random parameters are z, the others come from ``rows.base``; each line of psi is
+    one of the subject's lines.
+    """
+    lines, first = rows.lines, rows.lines.of_subject[subject]
+    for k in range(lines.of_subject[subject + 1] - first):
+        for p in range(psi.shape[1]):
+            psi[k, p] = rows.base[subject, p]
+        for j in range(model.positions.shape[0]):
+            psi[k, model.positions[j]] = z[j]
+        if lines.shifts.shape[0]:
+            for p in range(psi.shape[1]):
+                psi[k, p] += lines.shifts[first + k, p]
+        latent = lines.latents[first + k]
+        if latent >= 0:
+            for j in range(lines.parameters.shape[0]):
+                psi[k, lines.parameters[j]] += z[latent + j]
+        for p in range(psi.shape[1]):
+            psi[k, p] = transform(model.transforms[p], psi[k, p])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def steps_of_subject(rows, subject, work, psi):
+    """Write the steps that a subject has with parameters, False without room."""
+    plan, of_record = rows.plan, rows.lines.of_record
+    begin, stop = plan.events.offsets[subject], plan.events.offsets[subject + 1]
+    for i in range(begin, stop):
+        line = psi[of_record[i] - of_record[begin]]
+        share, lag = plan.dosing[0, i], plan.dosing[1, i]
+        duration, rate = plan.dosing[2, i], plan.dosing[3, i]
+        work.dosing.bioavailability[i] = line[share] if share >= 0 else 1.0
+        work.dosing.lag[i] = line[lag] if lag >= 0 else 0.0
+        work.dosing.duration[i] = line[duration] if duration >= 0 else math.nan
+        work.dosing.rate[i] = line[rate] if rate >= 0 else math.nan
+    n = schedule_subject(plan.events, work.dosing, subject, 0, work.steps, work.pending)
+    if n < 0:
+        return False
+    work.steps.offsets[1] = drop_records(
+        work.steps, n, plan.is_row, of_record, work.before, work.since,
+        rows.offsets[subject],
+    )  # fmt: skip
+    return True
+
+
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def predict_subject(model, rows, subject, z, work):
     """Equal ``f = predict_rows(...)`` of the model for one subject.
 
-    The random parameters are z, the others come from ``rows.base``.
+    Predictions are NaN where parameters of doses make more steps than there is room.
     """
-    psi = work.psi
-    for p in range(psi.shape[0]):
-        psi[p] = rows.base[subject, p]
-    for j in range(z.shape[0]):
-        psi[model.positions[j]] = z[j]
-    for p in range(psi.shape[0]):
-        psi[p] = transform(model.transforms[p], psi[p])
+    parameters_of(model, rows, subject, z, work.psi)
+    plan, lines = rows.plan, rows.lines
     start, stop = rows.offsets[subject], rows.offsets[subject + 1]
-    if model.code == COMPARTMENTS:
-        for k in range(model.order.shape[0]):
-            work.arguments[k] = psi[model.order[k]]
-        observe_subject(
-            work.linear, rows.steps, rows.before, subject, work.arguments, start, stop,
-            rows.since, rows.is_effect, work.f,
-        )  # fmt: skip
-    else:
-        predict(model.code, psi, rows.inputs, start, stop, work.f)
+    first, last = lines.of_subject[subject], lines.of_subject[subject + 1]
+    psi = work.psi[: last - first]
+    if model.code != COMPARTMENTS:
+        for k in range(first, last):
+            a, b = lines.begins[k], lines.begins[k + 1]
+            predict(model.code, psi[k - first], rows.inputs, a, b, work.f[a - start :])
+        return start, stop - start
+    steps, before, own = plan.steps, plan.before, subject
+    since, effects = plan.since[start:stop], plan.is_effect[start:stop]
+    if plan.n_steps:
+        if not steps_of_subject(rows, subject, work, psi):
+            work.f[:] = math.nan
+            return start, stop - start
+        steps, before, own, since = work.steps, work.before, 0, work.since
+    arguments = work.arguments[: last - first]
+    for k in range(last - first):
+        for j in range(plan.order.shape[0]):
+            arguments[k, j] = psi[k, plan.order[j]]
+    observe_subject(
+        work.linear, steps, own, before, lines.of_record, arguments, start, since,
+        effects, work.f,
+    )  # fmt: skip
     return start, stop - start
 
 
