@@ -311,13 +311,17 @@ class DeformedCopiesClassifier(ImageClassifier):
         self._regression, left_out = learn_ridge(
             images.similarity(law.relative), rows, n_classes, equations
         )
-        best, self._typical = CALIBRATION.expected, None
-        if np.bincount(labels).min() > 1:
-            self._typical = CALIBRATION.typical(left_out.distances, images.weights)
-            best = CALIBRATION.temperature(
-                left_out.scores, log_prior, labels, images.weights
-            )
-        self.temperature_ = best if temperature is None else temperature
+        several, of_images = np.bincount(labels).min() > 1, images.weights
+        if temperature is None:
+            temperature = CALIBRATION.expected
+            if several:
+                temperature = CALIBRATION.temperature(
+                    left_out.scores, log_prior, labels, of_images
+                )
+        self.temperature_, self._typical = temperature, None
+        if several:
+            logs = left_out.scores / temperature + log_prior
+            self._typical = CALIBRATION.typical(left_out.distances, logs, of_images)
         self.n_rows_ = len(rows.X)
         self.deformations_ = law.sizes._asdict()
         self._deformations, self._noise = deformations, noise

@@ -14,6 +14,7 @@ from sktem.choices import did_you_mean
 __all__ = [
     "Calibration",
     "Typical",
+    "certainties_of",
     "class_log_proba",
     "given_temperature",
     "log_losses",
@@ -23,28 +24,60 @@ __all__ = [
 
 
 class Typical(NamedTuple):
-    """Distances of images of the classes from what was learned of their class.
+    """Distances of images of the classes from what was learned, and their certainties.
 
     Attributes
     ----------
     mean, sd : float
-        Moments over images that were left out.
+        Moments of the distances of images that were left out.
+    certainty, certainty_sd : float
+        Moments of the largest probability of a class of these images.
+    n_images : int
+        Their number.
     rare : float
         Share of images that are like none of the training images.
+    farther, less_certain : float
+        By how many standard deviations distances on the whole have to be larger, and by
+        how much certainties less, to be told.
+    errors, most : float
+        By how many standard errors they have to be so beside, and the standard
+        deviations that a single distance counts at most.
     """
 
     mean: float
     sd: float
+    certainty: float
+    certainty_sd: float
+    n_images: int
     rare: float = 1e-3
+    farther: float = 1.0
+    less_certain: float = 0.02
+    errors: float = 1.5
+    most: float = 3.0
 
     def outlier_proba(self, distances) -> np.ndarray:
         """Return probabilities of being none of them: far beyond a normal tail."""
-        excess = np.clip(self.excess(distances), 0.0, 30.0)
+        excess = np.clip((distances - self.mean) / self.sd, 0.0, 30.0)
         return self.rare / (self.rare + np.exp(-0.5 * excess**2))
 
-    def excess(self, distances) -> np.ndarray:
-        """Return distances in standard deviations above the mean."""
-        return (distances - self.mean) / self.sd
+    def difference(self, distances, certainties) -> str | None:
+        """Return how several images differ from those that were left out, or None."""
+        n = len(distances)
+        error = self.errors * np.sqrt(1 / n + 1 / self.n_images)
+        excess = (distances - self.mean) / self.sd
+        farther = float(np.clip(excess, -self.most, self.most).mean())
+        if farther > self.farther + error:
+            return (
+                f"are farther from the training images by {farther:.1f} standard "
+                "deviations (see outlier_proba)"
+            )
+        certainty = float(certainties.mean())
+        # Of few images that were left out all may be certain by chance.
+        squares = n * certainties.var() + self.n_images * self.certainty_sd**2
+        error *= np.sqrt(squares / (n + self.n_images))
+        if self.certainty - certainty > self.less_certain + error:
+            return f"have labels with a probability of {certainty:.0%} on average"
+        return None
 
 
 def log_of(probabilities) -> np.ndarray:
@@ -108,11 +141,24 @@ class Calibration(NamedTuple):
         optimum = minimize_scalar(loss, bounds=self.bounds, method="bounded")
         return float(np.exp(optimum.x))
 
-    def typical(self, distances, weights) -> Typical:
-        """Return the moments of distances of images that were left out."""
-        mean = np.average(distances, weights=weights)
-        variance = np.average((distances - mean) ** 2, weights=weights)
-        return Typical(float(mean), max(float(np.sqrt(variance)), self.least_sd))
+    def typical(self, distances, joint_logs, weights) -> Typical:
+        """Return the moments of images that were left out."""
+        mean, sd = _moments(distances, weights)
+        certainty, of_certainty = _moments(certainties_of(joint_logs), weights)
+        sd = max(sd, self.least_sd)
+        return Typical(mean, sd, certainty, of_certainty, len(weights))
+
+
+def certainties_of(joint_logs) -> np.ndarray:
+    """Return the largest probability of a class of each image."""
+    return np.exp(joint_logs.max(axis=1) - logsumexp(joint_logs, axis=1))
+
+
+def _moments(values, weights):
+    """Return weighted mean and standard deviation."""
+    mean = np.average(values, weights=weights)
+    variance = np.average((values - mean) ** 2, weights=weights)
+    return float(mean), float(np.sqrt(variance))
 
 
 def given_temperature(temperature) -> float | None:

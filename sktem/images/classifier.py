@@ -186,13 +186,13 @@ class ImageClassifier(
         """
         X = self._patches.missing(X)
         scores, distances = self._scores(X)
-        odd = excess = np.zeros(len(X))
+        logs = scores / self.temperature_ + log_of(self.class_prior_)
+        odd = np.zeros(len(X))
         if self._typical is not None:
             odd = self._typical.outlier_proba(distances)
-            excess = self._typical.excess(distances)
         if not asked:
-            self._usual.warn_of_others(X, odd, excess)
-        return scores / self.temperature_ + log_of(self.class_prior_), odd
+            self._usual.warn_of_others(X, self._typical, distances, logs)
+        return logs, odd
 
     def _logs(self, X):
         logs, odd = self._judged(X)

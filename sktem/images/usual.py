@@ -8,6 +8,7 @@ import numpy as np
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
+from sktem.images.classes import certainties_of
 from sktem.images.shapes import Layout, border_of
 
 __all__ = ["UsualImages", "centres_of", "departures_of"]
@@ -30,6 +31,10 @@ def centres_of(excess, image_shape, limits=0.0):
     return np.round(centres, 6)  # rounding errors do not decide
 
 
+#: Ends where there are no images.
+NOTHING = (np.nan, np.nan)
+
+
 class UsualImages(NamedTuple):
     """Brightness, contrast and places of training images.
 
@@ -39,42 +44,34 @@ class UsualImages(NamedTuple):
         How images are laid out.
     middle, spread : float
         Medians over images of the mean and the standard deviation of their pixels.
-    spreads : tuple of float
-        Least and largest standard deviation.
+    middles, spreads : tuple of float
+        Least and largest mean and standard deviation.
     centres : ndarray of shape (2, n_axes) or None
         Least and largest centre along each axis; None where places do not count.
     n_images : int
         Number of images.
     several : int
         Images from which on they are judged together.
-    foreign : float
-        Share of outliers among them from which on something is wrong with all.
     contrast, brightness : float
-        Factor between spreads, and difference of middles in spreads, that is seen.
+        Factor beyond these spreads, and difference beyond these middles, in spreads,
+        that is seen.
     margin, moved : float
         How far an object is out of place, as a share of the longest side, and the share
         of such images that is told, beside that of as many training images.
-    usually_far, far, errors : float
-        Share of images that were left out whose distance is over a standard deviation
-        above the mean, the share of new ones that is told, and how many standard errors
-        it has to be above.
     """
 
     layout: Layout
     middle: float
     spread: float
+    middles: tuple
     spreads: tuple
     centres: np.ndarray | None
     n_images: int
     several: int = 5
-    foreign: float = 0.5
     contrast: float = 1.5
     brightness: float = 0.5
     margin: float = 0.06
     moved: float = 0.25
-    usually_far: float = 0.13
-    far: float = 0.5
-    errors: float = 1.5
 
     @classmethod
     def of(cls, X, layout, places=True) -> UsualImages:
@@ -83,56 +80,55 @@ class UsualImages(NamedTuple):
         if places and len(known := _centres(X, layout)):
             centres = np.stack([np.fmin.reduce(known), np.fmax.reduce(known)])
         if not len(observed):
-            return cls(layout, np.nan, np.nan, (np.nan, np.nan), centres, 0)
+            return cls(layout, np.nan, np.nan, NOTHING, NOTHING, centres, 0)
         with np.errstate(over="ignore", invalid="ignore"):
             middles, spreads = np.nanmean(observed, axis=1), np.nanstd(observed, axis=1)
-        spread = float(np.median(spreads))
-        ends = float(spreads.min()), float(spreads.max())
-        middle = float(np.median(middles))
-        return cls(layout, middle, spread, ends, centres, len(observed))
+        return cls(
+            layout, float(np.median(middles)), float(np.median(spreads)),
+            (float(middles.min()), float(middles.max())),
+            (float(spreads.min()), float(spreads.max())), centres, len(observed),
+        )  # fmt: skip
 
-    def warn_of_others(self, X, outlier_proba, excess) -> None:
+    def warn_of_others(self, X, typical, distances, joint_logs) -> None:
         """Warn where several new images are not like the training images.
 
-        ``excess`` are their distances in standard deviations above the mean of images
-        that were left out, zero where none were. The advice depends on what differs.
+        Images that were left out decide, where there are any (``typical``): distances
+        are larger on the whole, or labels less certain. What differs is the advice.
         """
         if len(X) < self.several:
             return
-        finding = self._moved(X) or self._foreign(X, outlier_proba) or self._far(excess)
-        if finding:
-            warn_user(finding, FitWarning)
+        cause = self._moved(X) or self._in_other_light(X)
+        finding = f"Labels of {len(X)} images may be wrong"
+        if typical is not None:
+            difference = typical.difference(distances, certainties_of(joint_logs))
+            if difference is None:
+                return
+            finding += f": they {difference}, unlike images that were left out"
+            cause = cause or (
+                "Look at them: crop, centre and scale them as the training images "
+                "were, pass NaN for patches without data, and train with images that "
+                "are as noisy."
+            )
+        if cause:
+            warn_user(f"{finding}. {cause}", FitWarning)
 
-    def _foreign(self, X, outlier_proba):
-        """Return a warning of images of another kind or contrast, or None."""
+    def _in_other_light(self, X):
+        """Return a sentence on another contrast or brightness, or None."""
         new = type(self).of(X, self.layout, places=False)
-        share = float((outlier_proba > 0.5).mean())
         least, largest = self.spreads
         usual = least / self.contrast <= new.spread <= largest * self.contrast
-        if share <= self.foreign and (usual or np.isnan(new.spread + least)):
+        beyond = abs(np.clip(new.middle, *self.middles) - new.middle)
+        usual &= beyond <= self.brightness * self.spread
+        if usual or np.isnan(new.spread + least):
             return None
-        lighter = abs(new.middle - self.middle) > self.brightness * self.spread
-        factor = max(new.spread, self.spread) / (min(new.spread, self.spread) or 1e-300)
-        advice = (
-            "Their labels may be wrong: look at them, and crop, centre and scale them "
-            "as the training images were."
+        return (
+            f"Their pixels have mean {new.middle:.3g} and standard deviation "
+            f"{new.spread:.3g}, those of the training images {self.middle:.3g} and "
+            f"{self.spread:.3g}: bring them to the same contrast and brightness."
         )
-        if lighter or factor > self.contrast:
-            advice = (
-                f"Their pixels have mean {new.middle:.3g} and standard deviation "
-                f"{new.spread:.3g}, those of the training images {self.middle:.3g} and "
-                f"{self.spread:.3g}: bring them to the same contrast and brightness."
-            )
-        finding = (
-            f"{share:.0%} of {len(X)} images are like none of the training images (see "
-            "outlier_proba)"
-        )
-        if share <= self.foreign:
-            finding = f"Most of {len(X)} images have a contrast of no training image"
-        return f"{finding}. {advice}"
 
     def _moved(self, X):
-        """Return a warning of objects out of place, or None."""
+        """Return a sentence on objects out of place, or None."""
         if self.centres is None:
             return None
         centres = _centres(X, self.layout)
@@ -144,22 +140,8 @@ class UsualImages(NamedTuple):
             return None
         return (
             f"In {share:.0%} of {len(X)} images the object is at a place where no "
-            "training image has it, or the frame cuts it, and labels may be wrong: "
-            "crop and centre them as the training images were, or fit with nuisances="
-            '("translation",).'
-        )
-
-    def _far(self, excess):
-        """Return a warning of distances that are too large on the whole, or None."""
-        share, p = float((excess > 1.0).mean()), self.usually_far
-        error = np.sqrt(p * (1 - p) * (1 / len(excess) + 1 / max(self.n_images, 1)))
-        if not share > self.far + self.errors * error:
-            return None
-        return (
-            f"{share:.0%} of {len(excess)} images are farther from the training images "
-            f"than {1 - p:.0%} of those that were left out, and labels may be wrong: "
-            "crop, centre and scale them as the training images were, pass NaN for "
-            "patches without data, and train with images that are as noisy."
+            "training image has it, or the frame cuts it: crop and centre them as the "
+            'training images were, or fit with nuisances=("translation",).'
         )
 
 

@@ -325,7 +325,8 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
             logs[left_out], distances[left_out] = Likelihoods(fits).judge(X[left_out])
         log_prior = log_of(self.class_prior_)
         temperature = CALIBRATION.temperature(logs, log_prior, labels, weights)
-        return temperature, CALIBRATION.typical(distances, weights)
+        joint_logs = logs / temperature + log_prior
+        return temperature, CALIBRATION.typical(distances, joint_logs, weights)
 
     def _scores(self, X):
         # What no training image shows was not learned of any class.

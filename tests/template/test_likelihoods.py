@@ -78,7 +78,7 @@ def test_images_like_none_have_prior_probabilities():
     ).fit(X[:36], y[:36])  # fmt: skip
     odd = unlike_digits()
     assert fitted.outlier_proba(odd).min() > 0.9
-    with pytest.warns(FitWarning, match="like none of the training images"):
+    with pytest.warns(FitWarning, match="farther from the training images"):
         proba = fitted.predict_proba(odd)
     np.testing.assert_allclose(
         proba, np.tile(fitted.class_prior_, (len(odd), 1)), atol=0.1

@@ -103,10 +103,12 @@ class ImageGrid:
         nodes, pixels = self.template_axes[0], self.pixel_axes[0]
         scale = self.template_scale
         spacing = nodes[1] - nodes[0] if len(nodes) > 1 else scale
-        period = len(nodes) + int(np.ceil(REACH * scale / spacing))
-        count = period * (self.n_channels - 1) + len(nodes)
+        gap = int(np.ceil(REACH * scale / spacing))
+        period = len(nodes) + gap
+        # Panels have the same neighbourhood: none of them lies at an end.
+        places = np.arange(-gap, period * self.n_channels)
         shifts = period * spacing * np.arange(self.n_channels)
-        self.template_axes[0] = nodes[0] + spacing * np.arange(count)
+        self.template_axes[0] = nodes[0] + spacing * places
         self.plane_axes[0] = np.add.outer(shifts, pixels).ravel()
 
     def __getstate__(self):

@@ -116,9 +116,10 @@ def test_channels_are_panels_that_move_together():
     one, three = ImageGrid(shape, *parts), ImageGrid(shape, *parts, n_channels=n)
     beta = rng.normal(size=(n, *one.template_landmarks))
     joint = np.zeros(three.template_landmarks)
-    period = (len(three.template_axes[0]) - 6) // (n - 1)
+    gap = (len(joint) - 6 * n) // (n + 1)
     for c in range(n):
-        joint[c * period : c * period + 6] = beta[c]
+        first = gap + c * (6 + gap)
+        joint[first : first + 6] = beta[c]
     z, y = 0.5 * rng.normal(size=one.n_latents), rng.normal(size=(n, one.n_pixels))
     alone = [one.deformed(b.ravel(), z) for b in beta]
     np.testing.assert_allclose(

@@ -244,3 +244,16 @@ def test_no_pixels_at_all():
     np.testing.assert_array_equal(params.coefficients, 0)
     assert params.noise_variances[0] > 0
     assert np.isfinite(params.covariances).all()
+
+
+def test_the_prior_of_a_template_is_the_same_in_every_channel():
+    """Equal channels have equal templates, though panels at the ends have one side."""
+    shape, rng = (8, 8), np.random.default_rng(0)
+    grid = ImageGrid(shape, (10, 10), (2, 2), 1.085, 3.0, n_channels=3)
+    image = rng.normal(size=shape).cumsum(axis=0).cumsum(axis=1).ravel()
+    image /= image.std()
+    model = DeformableTemplateModel(grid, PRIORS["strong"], n_rows=1)
+    params = model.params_of(np.tile(image, 3)[None], np.ones((1, 1)))
+    still = np.zeros(grid.n_latents)
+    channels = grid.deformed(params.coefficients[0], still).reshape(3, -1)
+    assert np.abs(channels - channels[0]).max() < 1e-3 * channels.std()
