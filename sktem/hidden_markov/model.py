@@ -15,7 +15,7 @@ from sktem.hidden_markov.long_sequence import (
     long_log_likelihood,
     long_statistics,
 )
-from sktem.hidden_markov.rows import ObservedSequences, each_part
+from sktem.hidden_markov.rows import ObservedSequences, each_part, rows_of_part
 from sktem.kernels.blocks import iterate_blocks
 from sktem.models.base import LatentModel
 from sktem.sequences.rows import each_block, rows_of
@@ -168,15 +168,47 @@ class SequenceModel(LatentModel):
         def sums(part):
             rows = X[part]
             weights = None if sample_weight is None else sample_weight[part]
-            smoothed, matrices = self.smoothed(rows, params, weights)
-            chain = self.chain.sums(smoothed, matrices, rows, params.chain, weights)
-            emission = self._of_emission(rows, smoothed.gamma, params.emission)
-            values = smoothed.log_likelihood
-            total = values.sum() if weights is None else float(weights @ values)
-            return np.concatenate([chain, emission]), total
+            sums = self._sums_by_blocks(rows, params, weights)
+            if sums is None:
+                smoothed, matrices = self.smoothed(rows, params, weights)
+                sums = self._of_smoothed(rows, smoothed, matrices, params, weights)
+            return sums
 
         parts = self._each(sums, list(each_part(X, self.chain.n_states)))
         return tuple(_total(terms) for terms in zip(*parts, strict=True))
+
+    def _sums_by_blocks(self, X, params, weights):
+        """Return the sums over one long sequence, None of others.
+
+        None too where rows have matrices of their own, or only logarithms do.
+        """
+        by_blocks = getattr(self.chain.recursions, "smoothed_by_blocks", None)
+        size = rows_of_part(self.chain.n_states)
+        is_long = len(X) == 1 and X.n_rows > 2 * size
+        if not is_long or by_blocks is None or X.covariates is not None:
+            return None
+        matrices, found = self.chain.matrices(params.chain, X), []
+        blocks = by_blocks(
+            lambda rows: self.log_densities(X.piece(rows), params),
+            X.n_rows,
+            matrices,
+            weights,
+            size,
+        )
+        for rows, block in blocks:
+            if block is None:
+                return None
+            piece = X.piece(rows)
+            found.append(self._of_smoothed(piece, block, matrices, params, weights))
+        return tuple(_total(terms) for terms in zip(*found, strict=True))
+
+    def _of_smoothed(self, X, smoothed, matrices, params, weights):
+        """Return sums of statistics and log-likelihoods, given smoothed states."""
+        chain = self.chain.sums(smoothed, matrices, X, params.chain, weights)
+        emission = self._of_emission(X, smoothed.gamma, params.emission)
+        values = smoothed.log_likelihood
+        total = values.sum() if weights is None else float(weights @ values)
+        return np.concatenate([chain, emission]), total
 
     def _of_emission(self, X, gamma, params):
         """Return sums of the statistics of the emission."""

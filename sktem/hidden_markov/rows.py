@@ -7,7 +7,7 @@ import numpy as np
 from sktem import budget
 from sktem.sequences.rows import Sequences
 
-__all__ = ["ObservedSequences", "each_part"]
+__all__ = ["ObservedSequences", "each_part", "rows_of_part"]
 
 
 class ObservedSequences(Sequences):
@@ -67,6 +67,17 @@ class ObservedSequences(Sequences):
             return start
         return np.where(np.isnan(self.entry), start, self.entry)
 
+    def piece(self, rows: slice) -> ObservedSequences:
+        """Return some rows of one sequence, as a sequence that continues another."""
+        X, labels, covariates = (
+            None if values is None else values[rows]
+            for values in (self.X, self.labels, self.covariates)
+        )
+        offsets, is_first = np.array([0, rows.stop - rows.start]), rows.start == 0
+        entry = self.entry if is_first else np.zeros((1, 1))
+        unseen = self.unseen and is_first
+        return ObservedSequences(offsets, X, labels, covariates, entry, unseen)
+
     def continued(self, before: np.ndarray) -> ObservedSequences:
         """Return the same with a first sequence that continues another one.
 
@@ -95,12 +106,18 @@ class ObservedSequences(Sequences):
         return len(self), self.X.shape[1]
 
 
+def rows_of_part(n_states: int) -> int:
+    """Return the rows of which all arrays of a pass stay in the cache.
+
+    Those are four, of a number for each row and state. Parts of fewer rows than 8,192
+    would spend their time between compiled functions.
+    """
+    return max(budget.MEMORY.cached // min(max(4 * n_states, 16), 32), 1)
+
+
 def each_part(X: ObservedSequences, n_states: int):
     """Yield slices of whole sequences that have few rows, but at least one sequence."""
-    n, first = len(X), 0
-    # A pass has four arrays of a number for each row and state in the cache; parts of
-    # fewer rows than 8,192 would spend their time between compiled functions.
-    n_rows = max(budget.MEMORY.cached // min(max(4 * n_states, 16), 32), 1)
+    n, first, n_rows = len(X), 0, rows_of_part(n_states)
     while first < n:
         limit = X.offsets[first] + n_rows
         stop = int(np.searchsorted(X.offsets, limit, side="right")) - 1
