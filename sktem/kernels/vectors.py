@@ -10,7 +10,17 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-__all__ = ["counted", "load", "multiply", "scaled", "store", "times", "total"]
+__all__ = [
+    "add",
+    "counted",
+    "load",
+    "multiply",
+    "scaled",
+    "store",
+    "times",
+    "total",
+    "zeros",
+]
 
 _FLAGS = ("contract", "reassoc", "nsz")
 _DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(32)
@@ -63,6 +73,17 @@ def _of_number(builder, number, width):
 
 
 @intrinsic
+def zeros(typingctx, like):
+    """Equal ``np.zeros(len(like))``."""
+    row = Row(like.count)
+
+    def generate(context, builder, signature, arguments):
+        return ir.Constant(ir.VectorType(_DOUBLE, row.width), [0.0] * row.width)
+
+    return row(like), generate
+
+
+@intrinsic
 def load(typingctx, like, array, t):
     """Equal ``array[t, : len(like)]``."""
     row = Row(like.count)
@@ -86,6 +107,16 @@ def store(typingctx, array, t, x):
         return context.get_dummy_value()
 
     return types.void(array, types.intp, x), generate
+
+
+@intrinsic
+def add(typingctx, x, y):
+    """Equal ``x + y``, in one step with a product that is an argument."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fadd(*arguments, flags=_FLAGS)
+
+    return x(x, y), generate
 
 
 @intrinsic

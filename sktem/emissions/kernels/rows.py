@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.options import INNER, OUTER
+from sktem.kernels.vectors import add, load, multiply, scaled, store, total, zeros
 
 __all__ = [
     "diagonal_distances",
@@ -22,7 +23,20 @@ __all__ = [
 
 #: Rows of a tile.
 LANES = 128
+#: Tuple of as many rows as one register holds, and the registers of a tile.
+EIGHT = (0.0,) * 8
+GROUPS = LANES // len(EIGHT)
+#: Where a cache line begins, in bytes.
+LINE = 64
 FAST = {"contract", "reassoc", "nsz"}
+
+
+@njit(**INNER, error_model="numpy")
+def _lanes(count):
+    """Equal ``np.zeros((count, LANES))``, from the begin of a cache line on."""
+    flat = np.zeros(count * LANES + LINE // 8)
+    first = (LINE - flat.ctypes.data % LINE) % LINE // 8
+    return flat[first : first + count * LANES].reshape(count, LANES)
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
@@ -123,8 +137,8 @@ def full_distances(X, centre, means, factors, constants, scale, out):
     out : ndarray of shape (n, K)
     """
     K, d = means.shape
-    tile, shifted = np.empty((d, LANES)), np.empty((d, LANES))
-    total, y = np.empty(LANES), np.empty(LANES)
+    tile, shifted, squares = np.empty((d, LANES)), _lanes(d), _lanes(1)
+    rows, sums = shifted.reshape(-1, len(EIGHT)), squares.reshape(-1, len(EIGHT))
     for first in range(0, X.shape[0], LANES):
         n = _load(X, first, centre, tile)
         for k in range(K):
@@ -132,27 +146,26 @@ def full_distances(X, centre, means, factors, constants, scale, out):
                 mean = means[k, j]
                 for lane in range(LANES):
                     shifted[j, lane] = tile[j, lane] - mean
-            total[:] = 0.0
-            for j in range(d):
-                # Four at a time: `y` passes through memory less often.
-                y[:] = 0.0
-                fours = (j + 1) // 4 * 4
-                for i in range(0, fours, 4):
-                    f0, f1 = factors[k, i, j], factors[k, i + 1, j]
-                    f2, f3 = factors[k, i + 2, j], factors[k, i + 3, j]
-                    for lane in range(LANES):
-                        sum01 = f0 * shifted[i, lane] + f1 * shifted[i + 1, lane]
-                        sum23 = f2 * shifted[i + 2, lane] + f3 * shifted[i + 3, lane]
-                        y[lane] += sum01 + sum23
-                for i in range(fours, j + 1):
-                    factor = factors[k, i, j]
-                    for lane in range(LANES):
-                        y[lane] += factor * shifted[i, lane]
-                for lane in range(LANES):
-                    total[lane] += y[lane] * y[lane]
+            # Four registers at a time: a sum need not wait for the one before.
+            for g in range(0, GROUPS, 4):
+                s0 = s1 = s2 = s3 = zeros(EIGHT)
+                for j in range(d):
+                    y0 = y1 = y2 = y3 = zeros(EIGHT)
+                    for i in range(j + 1):
+                        factor, place = factors[k, i, j], i * GROUPS + g
+                        y0 = add(y0, scaled(load(EIGHT, rows, place), factor))
+                        y1 = add(y1, scaled(load(EIGHT, rows, place + 1), factor))
+                        y2 = add(y2, scaled(load(EIGHT, rows, place + 2), factor))
+                        y3 = add(y3, scaled(load(EIGHT, rows, place + 3), factor))
+                    s0, s1 = add(s0, multiply(y0, y0)), add(s1, multiply(y1, y1))
+                    s2, s3 = add(s2, multiply(y2, y2)), add(s3, multiply(y3, y3))
+                store(sums, g, s0)
+                store(sums, g + 1, s1)
+                store(sums, g + 2, s2)
+                store(sums, g + 3, s3)
             constant = constants[k]
             for lane in range(n):
-                out[first + lane, k] = constant + scale * total[lane]
+                out[first + lane, k] = constant + scale * squares[0, lane]
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
@@ -181,6 +194,35 @@ def diagonal_moments(X, centre, R, mass, first_moments, second_moments):
             moment_tile(tile, w, first_moments[k], second_moments[k])
 
 
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _add_pairs(products, tile, d, pairs):
+    """Add ``products[:d] @ tile[:d].T`` to the upper triangle of pairs.
+
+    Rows and columns beyond, of which there are up to three, are of no use.
+    """
+    left = products.reshape(-1, len(EIGHT))
+    right = tile.reshape(-1, len(EIGHT))
+    for i in range(0, d, 2):
+        for j in range(i, d, 4):
+            a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zeros(EIGHT)
+            for g in range(GROUPS):
+                p = load(EIGHT, left, i * GROUPS + g)
+                q = load(EIGHT, left, (i + 1) * GROUPS + g)
+                x = load(EIGHT, right, j * GROUPS + g)
+                a0, b0 = add(a0, multiply(p, x)), add(b0, multiply(q, x))
+                x = load(EIGHT, right, (j + 1) * GROUPS + g)
+                a1, b1 = add(a1, multiply(p, x)), add(b1, multiply(q, x))
+                x = load(EIGHT, right, (j + 2) * GROUPS + g)
+                a2, b2 = add(a2, multiply(p, x)), add(b2, multiply(q, x))
+                x = load(EIGHT, right, (j + 3) * GROUPS + g)
+                a3, b3 = add(a3, multiply(p, x)), add(b3, multiply(q, x))
+            for row, sums in ((i, (a0, a1, a2, a3)), (i + 1, (b0, b1, b2, b3))):
+                pairs[row, j] += total(sums[0])
+                pairs[row, j + 1] += total(sums[1])
+                pairs[row, j + 2] += total(sums[2])
+                pairs[row, j + 3] += total(sums[3])
+
+
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
 def full_moments(X, centre, R, mass, first_moments, second_moments):
     """Equal sums ``R.sum(axis=0)``, ``R.T @ z`` and ``(R[:, k, None] * z).T @ z``.
@@ -198,36 +240,27 @@ def full_moments(X, centre, R, mass, first_moments, second_moments):
         The sums are added to the three.
     """
     K, d = first_moments.shape
-    tile, weights = np.empty((d, LANES)), np.empty((K, LANES))
-    product = np.empty(LANES)
+    # Zeros, to whole blocks of pairs.
+    tile, products, weights = _lanes(d + 3), _lanes(d + 1), np.empty((K, LANES))
+    pairs = np.zeros((K, d + 1, d + 3))
     for first in range(0, X.shape[0], LANES):
         n = _load(X, first, centre, tile)
         _load_weights(R, first, n, weights)
         for k in range(K):
-            w, total = weights[k], 0.0
+            w, of_state = weights[k], 0.0
             for lane in range(LANES):
-                total += w[lane]
-            mass[k] += total
+                of_state += w[lane]
+            mass[k] += of_state
             for i in range(d):
-                row, first_sum = tile[i], 0.0
+                of_column = 0.0
                 for lane in range(LANES):
-                    product[lane] = w[lane] * row[lane]
-                    first_sum += product[lane]
-                first_moments[k, i] += first_sum
-                pairs = i + (d - i) // 2 * 2
-                for j in range(i, pairs, 2):
-                    second_sum, next_sum = 0.0, 0.0
-                    for lane in range(LANES):
-                        second_sum += product[lane] * tile[j, lane]
-                        next_sum += product[lane] * tile[j + 1, lane]
-                    second_moments[k, i, j] += second_sum
-                    second_moments[k, i, j + 1] += next_sum
-                for j in range(pairs, d):
-                    second_sum = 0.0
-                    for lane in range(LANES):
-                        second_sum += product[lane] * tile[j, lane]
-                    second_moments[k, i, j] += second_sum
+                    product = w[lane] * tile[i, lane]
+                    products[i, lane] = product
+                    of_column += product
+                first_moments[k, i] += of_column
+            _add_pairs(products, tile, d, pairs[k])
     for k in range(K):
         for i in range(d):
-            for j in range(i):
-                second_moments[k, i, j] = second_moments[k, j, i]
+            for j in range(i, d):
+                second_moments[k, i, j] += pairs[k, i, j]
+                second_moments[k, j, i] = second_moments[k, i, j]
