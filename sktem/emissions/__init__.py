@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from sktem.lazy import lazy
 
 _PUBLIC = {
+    "Autoregression": "sktem.emissions.autoregression",
+    "AutoregressionParams": "sktem.emissions.autoregression",
     "Bernoulli": "sktem.emissions.bernoulli",
     "BernoulliParams": "sktem.emissions.bernoulli",
     "Categorical": "sktem.emissions.categorical",
@@ -42,6 +44,10 @@ __all__ = sorted(_PUBLIC)
 
 
 if TYPE_CHECKING:
+    from sktem.emissions.autoregression import Autoregression as Autoregression
+    from sktem.emissions.autoregression import (
+        AutoregressionParams as AutoregressionParams,
+    )
     from sktem.emissions.base import Emission as Emission
     from sktem.emissions.bernoulli import Bernoulli as Bernoulli
     from sktem.emissions.bernoulli import BernoulliParams as BernoulliParams

@@ -63,6 +63,11 @@ class Emission(BaseEstimator, ABC):
     #: Rows before that a row depends on.
     order = 0
 
+    @property
+    def memory(self) -> int:
+        """States before that a row depends on: densities are then of histories."""
+        return 0
+
     @abstractmethod
     def start(self, X: np.ndarray, R: np.ndarray) -> Any:
         """Return the parameters to begin with.

@@ -11,7 +11,7 @@ from sktem.choices import check_number
 from sktem.emissions.base import Emission, left_alive
 from sktem.emissions.spread import Spread
 
-__all__ = ["Regression", "RegressionParams"]
+__all__ = ["Regression", "RegressionParams", "lagged"]
 
 #: Directions of the regressors with less than this share of the largest are none, and
 #: eigenvalues of moments above minus this share are rounding errors.
@@ -69,9 +69,8 @@ class Regression(Emission):
     A response that is NaN is not observed, nor is one with a regressor that is NaN: a
     hole in the data is followed by ``order`` rows that say nothing of their own.
 
-    The lags are about intercepts: ``y_t = c_k + a_k y_{t-1} + e``. Autoregressions
-    about means, which depend on the states of the rows before too (Hamilton 1989), are
-    other models.
+    The lags are about intercepts: ``y_t = c_k + a_k y_{t-1} + e``. Those about means,
+    which depend on the states of the rows before too, are :class:`Autoregression`.
 
     References
     ----------
@@ -148,15 +147,8 @@ class Regression(Emission):
         ndarray of shape (n, d + order * m)
             Rows.
         """
-        if not self.order:
-            return X
         responses, _ = self._columns(X.shape[1], plain=True)
-        since = np.arange(len(X)) - np.repeat(offsets[:-1], np.diff(offsets))
-        lags = [X]
-        for lag in range(1, self.order + 1):
-            before = np.roll(X[:, responses], lag, axis=0)
-            lags.append(np.where((since >= lag)[:, None], before, np.nan))
-        return np.concatenate(lags, axis=1)
+        return lagged(X, responses, offsets, self.order)
 
     def _split(self, X, centre=None):
         """Return responses and regressors about a centre, and what is observed.
@@ -406,3 +398,13 @@ def _moments(s, K, m, q):
     """Return masses (K, m) and moments (K, m, 1 + q, 1 + q) of statistics."""
     parts = s.reshape(K, m, 1 + (1 + q) ** 2)
     return parts[..., 0], parts[..., 1:].reshape(K, m, 1 + q, 1 + q)
+
+
+def lagged(X, columns, offsets, order):
+    """Return rows with some columns of the rows before; NaN before the first."""
+    since = np.arange(len(X)) - np.repeat(offsets[:-1], np.diff(offsets))
+    lags = [X]
+    for lag in range(1, order + 1):
+        before = np.roll(X[:, columns], lag, axis=0)
+        lags.append(np.where((since >= lag)[:, None], before, np.nan))
+    return np.concatenate(lags, axis=1) if order else X

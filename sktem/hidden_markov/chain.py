@@ -73,6 +73,22 @@ class Chain(BaseEstimator):
         return self.n_states * (1 + self.n_states)
 
     @property
+    def n_hidden(self) -> int:
+        """Number of what is filtered and smoothed: states, or histories of states."""
+        return self.n_states
+
+    @property
+    def states_of_hidden(self) -> np.ndarray:
+        """State of a row in each of them."""
+        return np.arange(self.n_states)
+
+    def of_visible(self, probabilities) -> np.ndarray:
+        """Return probabilities of states, given those of what is smoothed."""
+        if self.n_hidden == self.n_states:
+            return probabilities
+        return probabilities @ np.eye(self.n_states)[self.states_of_hidden]
+
+    @property
     def plain(self) -> Chain | None:
         """A simpler chain whose fits this one begins with, None without any."""
         return None

@@ -67,7 +67,7 @@ class FittedSequences(NamedTuple):
     def _parts(self, X: ObservedSequences):
         """Yield places of rows and of sequences, log-densities, rows and matrices."""
         model, params = self.model, self.params
-        for part in each_part(X, self.model.chain.n_states):
+        for part in each_part(X, self.model.chain.n_hidden):
             rows = X[part]
             place = slice(int(X.offsets[part.start]), int(X.offsets[part.stop]))
             L = model.log_densities(rows, params)
@@ -79,14 +79,16 @@ class FittedSequences(NamedTuple):
         for place, part, L, rows, matrices in self._parts(X):
             paths = self.model.chain.recursions.most_probable(L, rows.offsets, matrices)
             states[place], scores[part] = paths
-        return states, scores
+        return self.model.chain.states_of_hidden[states], scores
 
     def smooth(self, X):
         """Return the probabilities of the states given all rows of a sequence."""
-        gamma = np.empty((X.n_rows, self.model.chain.n_states))
-        for part in each_part(X, self.model.chain.n_states):
+        chain = self.model.chain
+        gamma = np.empty((X.n_rows, chain.n_states))
+        for part in each_part(X, self.model.chain.n_hidden):
             place = slice(int(X.offsets[part.start]), int(X.offsets[part.stop]))
-            gamma[place] = self.model.smoothed(X[part], self.params)[0].gamma
+            smoothed = self.model.smoothed(X[part], self.params)[0]
+            gamma[place] = chain.of_visible(smoothed.gamma)
         return gamma
 
     def long_paths(self, X: LongSequence):
@@ -99,10 +101,12 @@ class FittedSequences(NamedTuple):
 
     def filter(self, X):
         """Return the probabilities of the states given the rows so far."""
-        probabilities = np.empty((X.n_rows, self.model.chain.n_states))
+        chain = self.model.chain
+        probabilities = np.empty((X.n_rows, chain.n_states))
         for place, _, L, rows, matrices in self._parts(X):
-            filtered = self.model.chain.recursions.filtered_probabilities
-            probabilities[place] = filtered(L, rows.offsets, matrices)[0]
+            filtered = chain.recursions.filtered_probabilities
+            shares = filtered(L, rows.offsets, matrices)[0]
+            probabilities[place] = chain.of_visible(shares)
         return probabilities
 
     def carried(self, X) -> np.ndarray:
@@ -129,6 +133,7 @@ class FittedSequences(NamedTuple):
             ]
         )
         of_state = np.eye(chain.n_states)[state]
+        emits = np.arange(len(state)) if self.model.emission.memory else state
         probabilities = np.empty((len(X), steps, chain.n_states))
         now = last
         for k in range(steps):
@@ -143,7 +148,7 @@ class FittedSequences(NamedTuple):
             for k in range(steps):
                 rest = () if A[k].ndim == 2 else (np.arange(len(X)),)
                 states = chosen(A[k][(*rest, states)], rng)
-                rows.append(self.rows_of(state[states], rng, past))
+                rows.append(self.rows_of(emits[states], rng, past))
                 past = _moved_on(past, rows[-1])
             draws.append(np.stack(rows, axis=1))
         width = X.X.shape[1]
@@ -195,18 +200,18 @@ class FittedSequences(NamedTuple):
                     cumulated = (limits if limits.ndim == 2 else limits[t])[now]
                     now = int(np.searchsorted(cumulated, uniforms[t], side="right"))
                 states[t] = now
-        states = state[states]
-        if not self.model.emission.order:
-            return self.rows_of(states, rng), states
-        rows = self.rows_of(states, rng)
+        emitting = states if self.model.emission.memory else state[states]
+        rows = self.rows_of(emitting, rng)
         order = self.model.emission.order
+        if not order:
+            return rows, emitting
         for first, stop in zip(offsets[:-1], offsets[1:], strict=True):
             # The first row follows others at the mean of the data.
             past = np.tile(self.params.emission.centre[: rows.shape[1]], (1, order, 1))
             for t in range(first, stop):
-                rows[t] = self.rows_of(states[t : t + 1], rng, past)
+                rows[t] = self.rows_of(emitting[t : t + 1], rng, past)
                 past = _moved_on(past, rows[t : t + 1])
-        return rows, states
+        return rows, state[states]
 
     def durations(self, longest) -> StateDurations:
         """Return how long the states last."""

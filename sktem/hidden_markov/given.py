@@ -11,6 +11,7 @@ from sktem.emissions.tables import EMISSIONS, Table, is_frame, label_columns
 from sktem.hidden_markov.chain import Chain
 from sktem.hidden_markov.covariates import checked_covariates
 from sktem.hidden_markov.durations import durations_of
+from sktem.hidden_markov.history_chain import HistoryChain
 from sktem.hidden_markov.logit_chain import LogitChain
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
@@ -186,11 +187,19 @@ def chain_of(estimator, prior_share, longest=None, scale=None) -> Chain:
         "prior_share": prior_share,
     }
     durations = durations_of(estimator.durations)
+    memory = emission_of(estimator).memory
+    if memory and not (durations is scale is estimator.tied_emissions is None):
+        raise ValueError(
+            "Autoregression depends on histories of states, for which there are no "
+            "durations, covariates or tied_emissions: emissions.Regression has these"
+        )
     if durations is None:
         if "durations" in fixed:
             raise ValueError("fixed has 'durations', of which durations=None has none")
         if scale is not None:
             return LogitChain(K, **options, scale=scale)
+        if memory:
+            return HistoryChain(K, **options, memory=memory)
         return Chain(K, **options)
     if scale is not None:
         raise ValueError(

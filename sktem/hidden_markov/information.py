@@ -16,7 +16,14 @@ from sktem.hidden_markov.segment_chain import SegmentChain
 __all__ = ["StandardErrors", "score", "standard_errors"]
 
 #: Emissions whose parameters have standard errors, and structures of covariances.
-EMISSIONS = ("Bernoulli", "Categorical", "Gaussian", "Poisson", "Regression")
+EMISSIONS = (
+    "Autoregression",
+    "Bernoulli",
+    "Categorical",
+    "Gaussian",
+    "Poisson",
+    "Regression",
+)
 STRUCTURES = ("full", "tied", "diag", "spherical", "unit")
 #: Probabilities and rates below are at the bound of what they can be; smaller ones than
 #: SMALL are on their way if a further M-step makes less than this share of them.
@@ -118,6 +125,8 @@ def _of_emission(emission, params, following, X):
         yield from _of_gaussian(emission, params)
     elif kind == "Regression":
         yield from _of_regression(emission, params, X)
+    elif kind == "Autoregression":
+        yield from _of_autoregression(emission, params)
     elif kind == "Categorical":
         for k, column in np.ndindex(params.probabilities.shape[:2]):
             p, then = (fit.probabilities[k, column] for fit in (params, following))
@@ -180,6 +189,31 @@ def _of_regression(emission, params, X):
             yield Direction("variances", entries, params.variances[0, j], (j,))
 
 
+def _of_autoregression(emission, params):
+    """Yield the directions of means, coefficients and variances.
+
+    A mean counts in all histories that have the state: each has a slot of its own.
+    """
+    K, m, order = params.coefficients.shape
+    for k, j in np.ndindex(K, m):
+        size = np.sqrt(params.variances[k, j])
+        yield Direction("means", (((k, j), 1.0),), size, ("mean", k, j))
+    every = [((k,),) for k in range(K)]
+    together = [tuple((k,) for k in range(K))]
+    switching = emission.switching_coefficients
+    for states, j, i in product(
+        every if switching else together, range(m), range(order)
+    ):
+        entries = tuple(((*k, j, i), 1.0) for k in states)
+        yield Direction("coefficients", entries, 1.0, ("lag", states, j, i))
+    for states, j in product(
+        every if emission.switching_variance else together, range(m)
+    ):
+        places = tuple(((*k, j), 1.0) for k in states)
+        size = params.variances[states[0][0], j]
+        yield Direction("variances", places, size, ("variance", states, j))
+
+
 def _moved(values, moves, emission=None):
     """Return parameters moved along directions, each by a number of its scales."""
     arrays: dict[str, np.ndarray] = {}
@@ -209,7 +243,7 @@ def score(model, X, params, directions, weights=None) -> np.ndarray:
         if direction.slot is not None:
             slots.setdefault(direction.slot, []).append(number)
     counts = np.zeros(model.chain.n_statistics)
-    for part in each_part(X, model.chain.n_states):
+    for part in each_part(X, model.chain.n_hidden):
         rows = X[part]
         part_weights = None if weights is None else weights[part]
         smooth, matrices = model.smoothed(rows, params, part_weights)

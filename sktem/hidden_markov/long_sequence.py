@@ -304,7 +304,7 @@ def long_probabilities(model, X: LongSequence, params) -> Iterator[np.ndarray]:
     for k in range(X.n_blocks):
         block = X.block(k)
         smoothed = _smoothed(model, block, params, entries[k], *later[k])[0]
-        yield smoothed.gamma[: block.n_rows]
+        yield model.chain.of_visible(smoothed.gamma[: block.n_rows])
 
 
 def long_paths(model, X: LongSequence, params) -> Iterator[np.ndarray]:
@@ -327,12 +327,12 @@ def long_paths(model, X: LongSequence, params) -> Iterator[np.ndarray]:
     for k in range(n_blocks - 1, 0, -1):
         block = X.block(k)
         first = _traced(model, block, params, entries[k], *following[k])[0][0]
-        row = np.where(np.arange(model.chain.n_states) == first, 0.0, -np.inf)
+        row = np.where(np.arange(model.chain.n_hidden) == first, 0.0, -np.inf)
         following[k - 1] = (row, _first_covariates(block))
     for k in range(n_blocks):
         block = X.block(k)
         states = _traced(model, block, params, entries[k], *following[k])[0]
-        yield states[: block.n_rows]
+        yield model.chain.states_of_hidden[states[: block.n_rows]]
 
 
 @one_blas_thread

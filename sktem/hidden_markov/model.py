@@ -128,9 +128,8 @@ class SequenceModel(LatentModel):
             L = L[:, self.emission_of_state]
         if X.labels is not None:
             known = np.flatnonzero(X.labels >= 0)
-            known_densities = L[known, X.labels[known]]
-            L[known] = -np.inf
-            L[known, X.labels[known]] = known_densities
+            others = X.labels[known, None] != self.chain.states_of_hidden
+            L[known] = np.where(others, -np.inf, L[known])
         return np.ascontiguousarray(L)
 
     def by_emission(self, gamma) -> np.ndarray:
@@ -174,7 +173,7 @@ class SequenceModel(LatentModel):
                 sums = self._of_smoothed(rows, smoothed, matrices, params, weights)
             return sums
 
-        parts = self._each(sums, list(each_part(X, self.chain.n_states)))
+        parts = self._each(sums, list(each_part(X, self.chain.n_hidden)))
         return tuple(_total(terms) for terms in zip(*parts, strict=True))
 
     def _sums_by_blocks(self, X, params, weights):
@@ -228,7 +227,7 @@ class SequenceModel(LatentModel):
     def posterior(self, X, params):
         """Return the probabilities of the states of each sequence."""
         visits = np.empty(len(X), dtype=VISIT)
-        for part in each_part(X, self.chain.n_states):
+        for part in each_part(X, self.chain.n_hidden):
             rows = X[part]
             smooth, matrices = self.smoothed(rows, params)
             chain = self.chain.of_each(smooth, matrices, rows, params.chain)
@@ -243,8 +242,8 @@ class SequenceModel(LatentModel):
         """Draw the states of each sequence; return their shares of the draws."""
         seed, keys = row_keys(rng, len(X))
         visits = np.empty(len(X), dtype=VISIT)
-        K = self.chain.n_states
-        for part in each_part(X, self.chain.n_states):
+        K = self.chain.n_hidden
+        for part in each_part(X, self.chain.n_hidden):
             rows = X[part]
             states = self.chain.recursions.drawn_states(
                 self.log_densities(rows, params),
@@ -270,7 +269,7 @@ class SequenceModel(LatentModel):
         weights = np.ones(len(X)) if sample_weight is None else sample_weight
         visits, chain = Z["visited"], 0.0
         emissions = np.zeros(len(X), dtype=np.intp)
-        gamma = np.empty((X.n_rows, self.chain.n_states))
+        gamma = np.empty((X.n_rows, self.chain.n_hidden))
         groups = _groups([id(visited) for visited in visits])
         rows, _ = rows_of(X.offsets, np.concatenate(groups))
         first = 0
@@ -317,7 +316,7 @@ class SequenceModel(LatentModel):
             return self.chain.recursions.log_likelihoods(L, rows.offsets, matrices)
 
         return np.concatenate(
-            self._each(values, list(each_part(X, self.chain.n_states))) or [np.empty(0)]
+            self._each(values, list(each_part(X, self.chain.n_hidden))) or [np.empty(0)]
         )
 
     # The M-step -----------------------------------------------------------------

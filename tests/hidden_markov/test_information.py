@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from sktem import HiddenMarkovModel
-from sktem.emissions import Categorical, Gaussian, Mixture, Regression
+from sktem.emissions import Autoregression, Categorical, Gaussian, Mixture, Regression
 from sktem.exceptions import FitWarning
 from sktem.hidden_markov import information
 from tests.hidden_markov.chains import draw_sequences
@@ -27,6 +27,8 @@ CASES = {
                   RNG.random((240, 3)) < np.array([0.2, 0.8])[STATES][:, None], {}),
     "regression": (Regression(exog=[1]), GAUSSIAN * [1.0, 30.0] + [0.0, 20.0], {}),
     "shared variance": (Regression(order=1, switching_variance=False), GAUSSIAN, {}),
+    "means before": (Autoregression(2), GAUSSIAN, {}),
+    "shared lags": (Autoregression(1, False, False), GAUSSIAN[:, :1], {}),
     "categorical": (Categorical(),
                     np.where(RNG.random((240, 2)) < 0.6, 2 * STATES[:, None],
                              RNG.integers(3, size=(240, 2))), {}),
@@ -170,7 +172,7 @@ def test_what_has_no_errors():
     with pytest.raises(ValueError, match="needs durations=None"):
         lasting.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
     mixed = clone(hmm).set_params(emission=Mixture(Gaussian("diag"), 2), tol=1e-2)
-    with pytest.raises(ValueError, match="an emission among Bernoulli"):
+    with pytest.raises(ValueError, match="an emission among Autoregression, Bernoulli"):
         mixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
     with pytest.warns(FitWarning, match="not positive definite"):
         hmm.standard_errors(X[:3] * 100)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sktem import HiddenMarkovModel
-from sktem.emissions import Gaussian, Regression
+from sktem.emissions import Autoregression, Gaussian, Regression
 from sktem.hidden_markov.blocks import series_blocks
 from sktem.hidden_markov.long_sequence import BlockRule, LongSequence
 from sktem.rows import as_rows
@@ -47,10 +47,11 @@ def long(kind, path, rows, covariates, emission):
 
 @quiet
 @pytest.mark.parametrize("kind", ["parquet", "npy"])
-@pytest.mark.parametrize("case", ["gaussian", "covariates", "regression"])
+@pytest.mark.parametrize("case", ["gaussian", "covariates", "regression", "means"])
 def test_statistics_are_those_of_one_piece(kind, case, tmp_path):
     covariates = [1] if case == "covariates" else []
-    emission = Regression(order=2) if case == "regression" else Gaussian()
+    emissions = {"regression": Regression(order=2), "means": Autoregression(2)}
+    emission = emissions.get(case, Gaussian())
     rows, given = (BOTH, {"covariates": Z}) if covariates else (X, {})
     hmm = HiddenMarkovModel(2, emission=emission, max_iter=3, tol=0, random_state=0)
     fitted, whole = hmm.fit(X, **given)._asked(X, None, None, **given)

@@ -1,0 +1,249 @@
+"""Autoregressions about means of the states, those of the rows before included."""
+
+import pickle
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import norm
+
+from sktem import HiddenMarkovModel, StochasticEMMixture
+from sktem.emissions import Autoregression, AutoregressionParams, Regression
+
+
+def given(K, m, order, rng):
+    """Return parameters as a start, and the same for the estimator."""
+    params = {
+        "means": rng.normal(size=(K, m)),
+        "coefficients": 0.4 * rng.normal(size=(K, m, order)),
+        "variances": rng.uniform(0.5, 2.0, (K, m)),
+    }
+    start, transitions = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K)
+    return start, transitions, params
+
+
+def at(emission, start, transitions, params, X, lengths):
+    """Return a model with these parameters."""
+    hmm = HiddenMarkovModel(
+        len(start), emission=emission, start_init=start, transitions_init=transitions,
+        emission_init=params, fixed=["start", "transitions", "emission"], max_iter=1,
+    )  # fmt: skip
+    return hmm.fit(X, lengths=lengths)
+
+
+def enumerated(y, start, transitions, params, order):
+    """Return the probability of the rows with each path of states."""
+    means, a, variances = params.values()
+    paths = {}
+    for path in product(range(len(start)), repeat=len(y)):
+        p = start[path[0]] * np.prod(transitions[path[:-1], path[1:]])
+        for t in range(order, len(y)):
+            apart = [y[t - i] - means[path[t - i]] for i in range(1, order + 1)]
+            mean = means[path[t]] + (a[path[t]] * np.transpose(apart)).sum(axis=1)
+            densities = norm.pdf(y[t], mean, np.sqrt(variances[path[t]]))
+            p *= np.where(np.isnan(densities), 1.0, densities).prod()
+        paths[path] = p
+    return paths
+
+
+@pytest.mark.parametrize("K, m, order", [(2, 1, 1), (2, 2, 2), (3, 1, 1)])
+@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_all_paths(K, m, order, holes, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    lengths, X = [6, 1, 5], rng.normal(size=(12, m))
+    if holes:
+        X[2, 0] = np.nan
+    start, transitions, params = given(K, m, order, rng)
+    hmm = at(Autoregression(order), start, transitions, params, X, lengths)
+    smooth, states = (
+        hmm.predict_proba(X, lengths=lengths),
+        hmm.predict(X, lengths=lengths),
+    )
+    filtered = hmm.filter(X, lengths=lengths)
+    scores = hmm.score_samples(X, lengths=lengths)
+    fitted, rows = hmm._asked(X, None, lengths)
+    counts = np.zeros((K, K))
+    for number, first in enumerate([0, 6, 7]):
+        y = X[first : first + lengths[number]]
+        paths = enumerated(y, start, transitions, params, order)
+        total = sum(paths.values())
+        assert scores[number] == pytest.approx(np.log(total), abs=1e-10)
+        gamma = np.zeros((len(y), K))
+        for path, p in paths.items():
+            gamma[np.arange(len(y)), path] += p / total
+            np.add.at(counts, (path[:-1], path[1:]), p / total)
+        place = slice(first, first + len(y))
+        np.testing.assert_allclose(smooth[place], gamma, atol=1e-10)
+        # What is filtered at the last row is what is smoothed there.
+        np.testing.assert_allclose(filtered[place][-1], gamma[-1], atol=1e-10)
+        best = max(paths.values())
+        assert paths[tuple(states[place])] == pytest.approx(best, rel=1e-10)
+    s, _ = fitted.model.expected_statistics(rows, fitted.params)
+    visits = fitted.model.posterior(rows, fitted.params)
+    np.testing.assert_allclose(
+        s, fitted.model.mean_statistics(rows, visits), atol=1e-12
+    )
+    found = s[K : K + K * K].reshape(K, K) * 3  # a sequence
+    np.testing.assert_allclose(found, counts, atol=1e-10)
+
+
+@pytest.mark.parametrize("coefficients", [False, True])
+@pytest.mark.parametrize("variance", [False, True])
+def test_the_m_step_maximizes(coefficients, variance):
+    rng = np.random.default_rng(0)
+    emission = Autoregression(2, coefficients, variance, reg_covar=0.0)
+    X = emission.with_lags(rng.normal(size=(60, 1)).cumsum(axis=0), np.array([0, 60]))
+    R = rng.dirichlet(np.ones(8), 60)
+    before = AutoregressionParams(
+        rng.normal(size=(2, 1)), np.zeros((2, 1, 2)), np.ones((2, 1)), np.array([0.3])
+    )
+    found = emission.maximize(emission.statistics(X, R, before), before)
+
+    def params(x):
+        a = np.reshape(x[2 : 6 if coefficients else 4], (-1, 1, 2)) * np.ones((2, 1, 1))
+        v = np.exp(np.reshape(x[6:] if coefficients else x[4:], (-1, 1)))
+        return before._replace(
+            means=x[:2, None], coefficients=a, variances=v * np.ones((2, 1))
+        )
+
+    def short(x):
+        return -(R * emission.log_density(X, params(x))).sum()
+
+    count = 2 + (4 if coefficients else 2) + (2 if variance else 1)
+    best = minimize(short, np.full(count, 0.1), method="BFGS", options={"gtol": 1e-9})
+    value = -(R * emission.log_density(X, found)).sum()
+    assert value == pytest.approx(best.fun, rel=1e-9)
+    assert value < -(R * emission.log_density(X, before)).sum() - 1
+    for left, right in zip(found[:3], params(best.x)[:3], strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-4)
+
+
+@pytest.mark.parametrize("switching", [False, True])
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_statsmodels(switching):
+    """The likelihood at its optimum is ours, and our optimum is not below."""
+    api = pytest.importorskip("statsmodels.api")
+    macro = api.datasets.macrodata.load_pandas().data
+    y = 100 * np.diff(np.log(macro["realgdp"].to_numpy()))
+    order = 1 if switching else 4
+    peer = api.tsa.MarkovAutoregression(y, 2, order=order, switching_ar=switching)
+    found = peer.fit(disp=0)
+    values = dict(zip(peer.param_names, found.params, strict=True))
+    lags = [f"ar.L{i + 1}" for i in range(order)]
+    ends = [f"[{k}]" if switching else "" for k in range(2)]
+    params = {
+        "means": [[values[f"const[{k}]"]] for k in range(2)],
+        "coefficients": [[[values[lag + end] for lag in lags]] for end in ends],
+        "variances": np.full((2, 1), values["sigma2"]),
+    }
+    transitions = found.regime_transition[:, :, 0].T
+    transitions = transitions / transitions.sum(axis=1, keepdims=True)
+    emission = Autoregression(order, switching, False, reg_covar=0.0)
+    start = peer.initial_probabilities(found.params)
+    there = at(emission, start, transitions, params, y[:, None], None)
+    value = there.score_samples(y[:, None])[0]
+    assert value == pytest.approx(found.llf, abs=1e-6)
+    smoothed = found.smoothed_marginal_probabilities
+    np.testing.assert_allclose(
+        there.predict_proba(y[:, None])[order:], smoothed, atol=1e-6
+    )
+    ours = HiddenMarkovModel(2, emission=emission, random_state=0).fit(y[:, None])
+    assert ours.score_samples(y[:, None])[0] > found.llf - 1e-6
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return draws()
+
+
+def draws():
+    hmm = HiddenMarkovModel(
+        2, emission=Autoregression(), start_init=[0.5, 0.5],
+        transitions_init=[[0.95, 0.05], [0.1, 0.9]],
+        emission_init={"means": [[0.0], [3.0]], "coefficients": [[[0.6]], [[-0.4]]],
+                       "variances": [[0.5], [0.3]]},
+        fixed=["start", "transitions", "emission"], max_iter=1, random_state=0,
+    )  # fmt: skip
+    hmm.fit(np.arange(9.0)[:, None] % 2)
+    X, states = hmm.sample(6000)
+    return hmm, X, states
+
+
+@pytest.mark.filterwarnings("ignore:Only one of:sktem.exceptions.FitWarning")
+def test_draws_have_the_moments_and_are_learned(drawn):
+    hmm, X, states = drawn
+    apart = X[:, 0] - np.array([0.0, 3.0])[states]
+    assert abs(apart.mean()) < 0.06  # 4 standard errors of a series with memory
+    for k, a, variance in ((0, 0.6, 0.5), (1, -0.4, 0.3)):
+        now = np.flatnonzero(states[1:] == k) + 1
+        left = apart[now] - a * apart[now - 1]
+        assert abs(left.var() / variance - 1) < 4 * np.sqrt(2 / len(now))
+    fit = HiddenMarkovModel(2, emission=Autoregression(), random_state=0).fit(X)
+    assert np.diff(fit.lower_bounds_).min() > -1e-9
+    order = fit.emission_params_.means[:, 0].argsort()
+    errors, params = fit.standard_errors(X).emission, fit.emission_params_
+    for name, truth in (("means", [0, 3]), ("coefficients", [0.6, -0.4])):
+        off = getattr(params, name)[order].ravel() - truth
+        assert (np.abs(off) < 4 * errors[name][order].ravel()).all()
+    again = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(again.predict(X), fit.predict(X))
+    assert np.mean(fit.predict(X) == order[states]) > 0.97
+    # The negative control: lags about intercepts approach the mean by and by.
+    other = HiddenMarkovModel(2, emission=Regression(order=1), random_state=0).fit(X)
+    assert other.score_samples(X)[0] < fit.score_samples(X)[0] - 50
+
+
+def test_forecasts_come_to_the_long_run(drawn):
+    hmm, X, _ = drawn
+    forecast = hmm.forecast(X[:200], 60, n_draws=400)
+    long_run = np.array([2 / 3, 1 / 3])
+    np.testing.assert_allclose(forecast.probabilities[0, -1], long_run, atol=1e-3)
+    last = forecast.draws[:, 0, -1, 0]
+    assert abs(last.mean() - long_run @ [0, 3]) < 4 * last.std() / 20
+
+
+@pytest.mark.parametrize("solver", ["squarem", "saem", "vrttem"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_other_solvers_come_to_the_end_of_em(drawn, solver):
+    _, X, _ = drawn
+    X, lengths = X[:2000], np.full(40, 50)
+    hmm = HiddenMarkovModel(2, emission=Autoregression(), random_state=0)
+    end = hmm.fit(X, lengths=lengths).score(X, lengths=lengths)
+    hmm.set_params(solver=solver, max_iter=60)
+    found = hmm.fit(X, lengths=lengths).score(X, lengths=lengths)
+    assert found == pytest.approx(end, abs=2e-3)
+
+
+def test_known_states(drawn):
+    _, X, states = drawn
+    known = np.where(np.arange(600) % 3 == 0, states[:600], -1)
+    hmm = HiddenMarkovModel(2, emission=Autoregression(2), random_state=0)
+    hmm.fit(X[:600], states=known)
+    assert hmm.emission_params_.means[1, 0] > hmm.emission_params_.means[0, 0] + 2
+
+
+def test_errors(drawn):
+    hmm, X, _ = drawn
+    emission = Autoregression()
+    for options in (
+        {"durations": "poisson"}, {"tied_emissions": [0, 0]},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="depends on histories of states"):
+            HiddenMarkovModel(2, emission=emission, **options).fit(X[:50])
+    with pytest.raises(ValueError, match="depends on histories of states"):
+        HiddenMarkovModel(2, emission=emission).fit(X[:50], covariates=X[:50])
+    with pytest.raises(ValueError, match="order of Autoregression"):
+        HiddenMarkovModel(2, emission=Autoregression(0)).fit(X[:50])
+    with pytest.raises(ValueError, match="rows of a mixture have no order"):
+        StochasticEMMixture(2, emission=emission).fit(X[:50])
+    with pytest.raises(TypeError, match="does not fill holes"):
+        hmm.impute(X[:50])
+    with pytest.raises(ValueError, match="do not depend on rows before"):
+        HiddenMarkovModel(2, emission=emission).partial_fit(X[:50], continues=True)
