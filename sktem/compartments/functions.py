@@ -32,12 +32,13 @@ def is_compiled(function) -> bool:
 def pointer_to(dispatcher) -> RightHandSide:
     """Return a compiled ``f(t, amounts, psi, result)`` as a function pointer.
 
-    Code that takes the pointer is compiled once for all functions, and kept.
+    Its arguments are arrays as C passes them. Code that takes the pointer is compiled
+    once for all functions, and kept.
     """
     from numba import types
 
-    real, array = types.float64, types.float64[::1]
-    signature = types.void(real, array, array, array)
+    array = types.CPointer(types.float64)
+    signature = types.void(types.float64, array, array, array)
     if signature.args not in dispatcher.overloads:
         dispatcher.compile(signature)
     result = dispatcher.overloads[signature.args]
@@ -58,14 +59,14 @@ def compiled_rhs(function, record, n_states) -> RightHandSide:
 
     ``record`` is the class of named tuples that p is.
     """
-    from numba import njit
+    from numba import carray, njit
     from numba.np.unsafe.ndarray import to_fixed_tuple
 
     n_parameters = len(record._fields)
 
     def write(t, amounts, psi, result):
-        p = record(*to_fixed_tuple(psi, n_parameters))
-        values = function(t, amounts, p)
+        p = record(*to_fixed_tuple(carray(psi, (n_parameters,)), n_parameters))
+        values = function(t, carray(amounts, (n_states,)), p)
         for j in range(n_states):
             result[j] = values[j]
 

@@ -269,6 +269,7 @@ class _Mammillary(CompartmentModel):
             entry.input_kind,
             places.INPUT,
             places.SHARE if self.absorption == "parallel" else -1,
+            amounts.shape[1],
         )
         rhs = pointer_to(places.derivatives)
         integrate.integrate(
@@ -339,7 +340,7 @@ class OneCompartment(_Mammillary):
     -----
     Amounts of linear models have a closed form, from record to record and at steady
     state, which is a divided difference of exponentials where rates meet. The others
-    are integrated by the pair of Dormand and Prince (1980) of orders 5 and 4.
+    are integrated by Dormand and Prince's method of order 8 (DOP853).
 
     References
     ----------

@@ -136,6 +136,27 @@ class CompartmentModel(ABC):
         """
         return None
 
+    def hasty(self, most: int) -> CompartmentModel:
+        """Return the model with fewer steps between two records, for a search.
+
+        Parameters
+        ----------
+        most : int
+            Steps of integration, at most.
+
+        Returns
+        -------
+        CompartmentModel
+            The model, whose predictions are NaN where there would be more.
+        """
+        model = object.__new__(type(self))
+        changes = {name: min(value, most) for name, value in self.__dict__.items()
+                   if name == "max_steps"}  # fmt: skip
+        if isinstance(inner := self.__dict__.get("model"), CompartmentModel):
+            changes["model"] = inner.hasty(most)
+        model.__dict__.update({**self.__dict__, **changes})
+        return model
+
     def _events(self, records: Records):
         """Return the events of records, None where they are as the columns say."""
         return None

@@ -49,9 +49,8 @@ class ODE(CompartmentModel):
         ``initial(p)`` returns the amounts at the beginning and after resets, one for
         each compartment, where ``p.CL`` are arrays; None means zeros.
     method : {"non-stiff", "stiff"}, default="non-stiff"
-        Dormand-Prince steps for a compiled function and DOP853 for another; LSODA,
-        which finds out where equations are stiff. The last two are those of
-        ``scipy.integrate.solve_ivp``.
+        Steps of order 8 by Dormand and Prince (DOP853); or LSODA of
+        ``scipy.integrate.solve_ivp``, which finds out where equations are stiff.
     rtol : float, default=1e-8
         Relative tolerance of a step.
     atol : float, default=1e-10
@@ -68,8 +67,8 @@ class ODE(CompartmentModel):
 
     References
     ----------
-    J. R. Dormand and P. J. Prince, A family of embedded Runge-Kutta formulae, Journal
-    of Computational and Applied Mathematics 6, 1980.
+    E. Hairer, S. P. Norsett and G. Wanner, Solving Ordinary Differential Equations I,
+    Springer, 1993.
 
     Examples
     --------
@@ -175,7 +174,13 @@ class ODE(CompartmentModel):
         if self._compiled is None:
             self._compiled = compiled_rhs(self.rhs, self._record, self.n_states)
         control = integrate.Control(
-            float(self.rtol), float(self.atol), int(self.max_steps), 0, 0, -1
+            float(self.rtol),
+            float(self.atol),
+            int(self.max_steps),
+            0,
+            0,
+            -1,
+            self.n_states,
         )
         amounts = np.empty((len(records), self.n_states))
         integrate.integrate(

@@ -32,3 +32,14 @@ def borrowed(typingctx, arrays):
         return _without_owner(context, builder, signature.args[0], arguments[0])
 
     return arrays(arrays), codegen
+
+
+@intrinsic
+def address(typingctx, array):
+    """Return the address of the first entry of an array, as C passes it."""
+
+    def codegen(context, builder, signature, arguments):
+        return make_array(signature.args[0])(context, builder, arguments[0]).data
+
+    pointer = types.CPointer(array.dtype)  # type: ignore[attr-defined]
+    return pointer(array), codegen

@@ -150,7 +150,7 @@ class SubjectRecords:
     def __init__(self, records, rows):
         self.records = records
         self.rows = rows
-        self._last: tuple[dict, np.ndarray] | None = None
+        self._last: tuple[object, dict, np.ndarray] | None = None
         self._plan: tuple | None = None
 
     def __len__(self):
@@ -174,10 +174,11 @@ class SubjectRecords:
 
         The last answer is kept, since likelihoods and residuals ask for the same.
         """
-        if self._last is not None and _are_equal(psi, self._last[0]):
-            return self._last[1]
+        last = self._last
+        if last is not None and last[0] is structure and _are_equal(psi, last[1]):
+            return last[2]
         predictions = structure.predict(self.records, psi)[self.records.observed]
-        self._last = psi, predictions
+        self._last = structure, psi, predictions
         return predictions
 
     def check_doses(self, y, f):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from numbers import Real
 from typing import NamedTuple
 
@@ -34,6 +35,9 @@ LARGEST, LEAST = 1.0, 1e-3
 #: the user's start where it is taken: much, since the start tells which of exchangeable
 #: optima is meant (theophylline's rates would change places for 3).
 CLEARLY = 10.0
+#: Steps between two records in the search for optima, which leaves places out where
+#: equations are stiff and a step that is not would take thousands.
+MOST_ODE_STEPS = 300
 #: From which difference of their log-likelihoods the user is told.
 WORTH_TELLING = 4.0
 
@@ -183,7 +187,7 @@ def start_from_data(estimator, model, rows) -> Start:
     likelihood decide; the one next to the user's start is taken where it is near and
     the others are not much better.
     """
-    problem = PooledRegression(model, rows)
+    problem = PooledRegression(_hasty(model, rows), rows)
     minima = [optimum for optimum in optima(problem) if np.isfinite(optimum.value)]
     if not minima:
         return Start(model.start, model.units_of_numeric(), None)
@@ -206,6 +210,18 @@ def start_from_data(estimator, model, rows) -> Start:
     if gain < WORTH_TELLING:
         return starts[0]
     return starts[0]._replace(passed_over=PassedOver(reached[best].params, gain))
+
+
+def _hasty(model, rows):
+    """Return the model that looks for optima: without places of stiff equations."""
+    structure = model.structure
+    if getattr(structure, "has_closed_form", True):
+        return model
+    hasty = copy(model)
+    hasty.structure = structure.hasty(MOST_ODE_STEPS)
+    means = model.prior_moments(rows, model.start)[0]
+    f = hasty.predict_rows(rows, means, model.start.numeric)
+    return hasty if np.isfinite(f).all() else model
 
 
 def _candidates(model, problem, minima):

@@ -314,3 +314,16 @@ def test_wrong_parameters():
         model.predict(regimen(3), {"CL": 1.0, "V": 1.0, "KA": 1.0})
     with pytest.raises(ValueError, match="did you mean 'first-order'"):
         OneCompartment("first order")
+
+
+def test_elimination_equals_numpy():
+    from sktem.compartments.kernels.integrate import solve
+
+    rng = np.random.default_rng(0)
+    matrix, values = rng.standard_normal((4, 4)), rng.standard_normal(4)
+    matrix[0, 0] = 0.0
+    found = values.copy()
+    assert solve(matrix.copy(), found)
+    np.testing.assert_allclose(found, np.linalg.solve(matrix, values), rtol=1e-10)
+    for wrong in (np.ones((2, 2)), np.array([[1.0, np.nan], [2.0, 1.0]])):
+        assert not solve(wrong, np.ones(2))

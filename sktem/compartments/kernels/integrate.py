@@ -1,12 +1,20 @@
 """Amounts by integration of differential equations, started anew at each event."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.integrate import DOP853
 
 from sktem.compartments.kernels.schedule import BOLUS, RATE, RECORD, RESET
+from sktem.kernels.borrowed import address
+
+#: Coefficients of Dormand and Prince's method of order 8 and of its errors.
+STAGES, NODES, WEIGHTS = DOP853.A.copy(), DOP853.C.copy(), DOP853.B.copy()
+ERRORS_5, ERRORS_3 = DOP853.E5[:12].copy(), DOP853.E3[:12].copy()
+#: A first step, in which amounts change by this share of the largest.
+FIRST_STEP = 0.1
 
 #: Newton steps to a steady state, plain periods before them, and the shift of their
 #: differences as a share of the amounts.
@@ -32,6 +40,8 @@ class Control(NamedTuple):
         Where the parameters of the input begin in psi.
     split : int
         Where psi has the share of the first of two depots, -1 for no such.
+    n_states : int
+        Number of amounts.
     """
 
     relative: float
@@ -40,40 +50,43 @@ class Control(NamedTuple):
     input_kind: int
     input_place: int
     split: int
+    n_states: int
 
 
 class Doses(NamedTuple):
-    """Doses that enter over time.
+    """Addresses of doses that enter over time.
 
     Attributes
     ----------
-    time, amount : ndarray
+    time, amount : pointer
         When they were given, and how much.
-    n_doses : ndarray of int of shape (1,)
+    n_doses : pointer
         How many there are.
     """
 
-    time: np.ndarray
-    amount: np.ndarray
-    n_doses: np.ndarray
+    time: Any
+    amount: Any
+    n_doses: Any
 
 
 class Work(NamedTuple):
-    """Work arrays of a subject.
+    """Addresses of the work arrays of a subject.
 
     Attributes
     ----------
-    slopes : ndarray of shape (7, n_states)
-        Stages of a step.
-    trial : ndarray of shape (n_states,)
-        Amounts at a stage.
-    largest : ndarray of shape (1,)
-        Largest amount so far.
+    slopes : pointer
+        Those of the stages of a step, 12 for each state.
+    trial, slope : pointer
+        Amounts at a stage, and their slopes.
+    largest, step : pointer
+        Largest amount so far, and the length of the next step, 0 where it is not known.
     """
 
-    slopes: np.ndarray
-    trial: np.ndarray
-    largest: np.ndarray
+    slopes: Any
+    trial: Any
+    slope: Any
+    largest: Any
+    step: Any
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -98,105 +111,92 @@ def input_density(kind, t, psi, place):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def slope(rhs, control, t, amounts, psi, rates, doses, result):
-    """Write the derivatives: the right-hand side, infusions and what enters."""
-    rhs(t, amounts, psi, result)
-    for j in range(result.shape[0]):
-        result[j] += rates[j]
+def _stage(rhs, control, t, amounts, psi, rates, doses, work, stage):
+    """Write slopes of a stage: the right-hand side, infusions and what enters."""
+    rhs(t, amounts, psi, work.slope)
+    for j in range(control.n_states):
+        work.slopes[12 * j + stage] = work.slope[j] + rates[j]
     if control.input_kind:
         for k in range(doses.n_doses[0]):
-            result[0] += doses.amount[k] * input_density(
+            work.slopes[stage] += doses.amount[k] * input_density(
                 control.input_kind, t - doses.time[k], psi, control.input_place
             )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _step(rhs, control, t, h, amounts, psi, rates, doses, work):
-    """Write the amounts after a step of Dormand and Prince, return its error."""
-    k, new, n = work.slopes, work.trial, amounts.shape[0]
+    """Write the amounts after a step, given the first slopes, and return its error."""
+    slopes, trial, n = work.slopes, work.trial, control.n_states
+    for s in range(1, 12):
+        for j in range(n):
+            total = 0.0
+            for k in range(s):
+                total += STAGES[s, k] * slopes[12 * j + k]
+            trial[j] = amounts[j] + h * total
+        _stage(rhs, control, t + NODES[s] * h, trial, psi, rates, doses, work, s)
+    fifth = third = 0.0
     for j in range(n):
-        new[j] = amounts[j] + h * 0.2 * k[0, j]
-    slope(rhs, control, t + 0.2 * h, new, psi, rates, doses, k[1])
-    for j in range(n):
-        new[j] = amounts[j] + h * (3 / 40 * k[0, j] + 9 / 40 * k[1, j])
-    slope(rhs, control, t + 0.3 * h, new, psi, rates, doses, k[2])
-    for j in range(n):
-        new[j] = amounts[j] + h * (
-            44 / 45 * k[0, j] - 56 / 15 * k[1, j] + 32 / 9 * k[2, j]
-        )
-    slope(rhs, control, t + 0.8 * h, new, psi, rates, doses, k[3])
-    for j in range(n):
-        new[j] = amounts[j] + h * (
-            19372 / 6561 * k[0, j] - 25360 / 2187 * k[1, j]
-            + 64448 / 6561 * k[2, j] - 212 / 729 * k[3, j]
-        )  # fmt: skip
-    slope(rhs, control, t + 8 / 9 * h, new, psi, rates, doses, k[4])
-    for j in range(n):
-        new[j] = amounts[j] + h * (
-            9017 / 3168 * k[0, j] - 355 / 33 * k[1, j] + 46732 / 5247 * k[2, j]
-            + 49 / 176 * k[3, j] - 5103 / 18656 * k[4, j]
-        )  # fmt: skip
-    slope(rhs, control, t + h, new, psi, rates, doses, k[5])
-    for j in range(n):
-        new[j] = amounts[j] + h * (
-            35 / 384 * k[0, j] + 500 / 1113 * k[2, j] + 125 / 192 * k[3, j]
-            - 2187 / 6784 * k[4, j] + 11 / 84 * k[5, j]
-        )  # fmt: skip
-    slope(rhs, control, t + h, new, psi, rates, doses, k[6])
-    total = 0.0
-    for j in range(n):
-        error = h * (
-            71 / 57600 * k[0, j] - 71 / 16695 * k[2, j] + 71 / 1920 * k[3, j]
-            - 17253 / 339200 * k[4, j] + 22 / 525 * k[5, j] - 1 / 40 * k[6, j]
-        )  # fmt: skip
-        size = max(abs(amounts[j]), abs(new[j]))
+        total = of_fifth = of_third = 0.0
+        for k in range(12):
+            total += WEIGHTS[k] * slopes[12 * j + k]
+            of_fifth += ERRORS_5[k] * slopes[12 * j + k]
+            of_third += ERRORS_3[k] * slopes[12 * j + k]
+        trial[j] = amounts[j] + h * total
+        size = max(abs(amounts[j]), abs(trial[j]))
         scale = control.relative * size + control.absolute * work.largest[0]
-        total += (error / scale) ** 2
-    return math.sqrt(total / n)
+        fifth += (of_fifth / scale) ** 2
+        third += (of_third / scale) ** 2
+    if fifth == 0.0 and third == 0.0:
+        return 0.0
+    return h * fifth / math.sqrt((fifth + 0.01 * third) * n)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance(rhs, control, t, elapsed, amounts, psi, rates, doses, work):
-    """Move amounts by a time as ``scipy.integrate.solve_ivp`` does with "RK45".
+    """Move amounts by a time as ``scipy.integrate.solve_ivp`` does with "DOP853".
 
-    They are NaN where the step becomes too short or there are too many.
+    They are NaN where the step becomes too short or there are too many. The first step
+    has the length that the last time left.
     """
     if elapsed <= 0.0:
         return
-    n, done = amounts.shape[0], 0.0
-    k = work.slopes
-    slope(rhs, control, t, amounts, psi, rates, doses, k[0])
+    n, done = control.n_states, 0.0
+    _stage(rhs, control, t, amounts, psi, rates, doses, work, 0)
     speed = 0.0
     for j in range(n):
         work.largest[0] = max(work.largest[0], abs(amounts[j]))
-        speed = max(speed, abs(k[0, j]))
+        speed = max(speed, abs(work.slopes[12 * j]))
     work.largest[0] = max(work.largest[0], 1e-300)
-    h = elapsed
-    if speed > 0.0:
-        work.largest[0] = max(work.largest[0], 1e-8 * speed * elapsed)
-        h = min(h, 0.01 * work.largest[0] / speed)
-    h = max(h, 1e-6 * elapsed)
+    h = work.step[0]
+    if h == 0.0:
+        h = elapsed
+        if speed > 0.0:
+            work.largest[0] = max(work.largest[0], 1e-8 * speed * elapsed)
+            h = min(h, FIRST_STEP * work.largest[0] / speed)
+        h = max(h, 1e-6 * elapsed)
     for _ in range(control.most_steps):
         last = done + h >= elapsed * (1 - 1e-12)
-        if last:
-            h = elapsed - done
-        error = _step(rhs, control, t + done, h, amounts, psi, rates, doses, work)
+        length = elapsed - done if last else h
+        error = _step(rhs, control, t + done, length, amounts, psi, rates, doses, work)
         if error <= 1.0:
-            done += h
+            done += length
             for j in range(n):
                 amounts[j] = work.trial[j]
-                k[0, j] = k[6, j]
                 work.largest[0] = max(work.largest[0], abs(amounts[j]))
+            grown = length * min(10.0, 0.9 * max(error, 1e-10) ** -0.125)
             if last:
+                work.step[0] = max(h, grown)
                 return
-            h *= min(5.0, 0.9 * max(error, 1e-10) ** -0.2)
+            h = grown
+            _stage(rhs, control, t + done, amounts, psi, rates, doses, work, 0)
         elif error < math.inf:
-            h *= max(0.1, 0.9 * error**-0.2)
+            h = length * max(0.2, 0.9 * error**-0.125)
         else:
-            h *= 0.1
+            h = 0.1 * length
         if h < 1e-13 * max(elapsed, abs(t)):
             break
-    amounts[:] = math.nan
+    for j in range(n):
+        amounts[j] = math.nan
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -215,17 +215,21 @@ def add(control, psi, values, compartment, value):
 def _period(rhs, control, t, x, psi, step, running, rest, length, doses, work):
     """Move amounts from a dose on by a part of a period between doses."""
     compartment, value, duration = step
-    rates = np.zeros(x.shape[0])
+    owned = np.zeros(control.n_states)
+    rates, amounts = address(owned), address(x)
+    work.step[0] = 0.0
     if duration == 0.0 and not (control.input_kind and compartment == 0):
-        add(control, psi, x, compartment, value)
+        add(control, psi, amounts, compartment, value)
     if duration > 0.0:
         add(control, psi, rates, compartment, (running + 1) * value)
     first = min(rest, length) if duration > 0.0 else 0.0
-    advance(rhs, control, t, first, x, psi, rates, doses, work)
-    rates[:] = 0.0
+    advance(rhs, control, t, first, amounts, psi, rates, doses, work)
+    owned[:] = 0.0
     if duration > 0.0:
         add(control, psi, rates, compartment, running * value)
-    advance(rhs, control, t + first, length - first, x, psi, rates, doses, work)
+    work.step[0] = 0.0
+    advance(rhs, control, t + first, length - first, amounts, psi, rates, doses, work)
+    owned[:] = 0.0  # a last use, until which the array lives
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -240,10 +244,38 @@ def _remember(control, doses, t, value, interval, psi):
         highest = max(highest, density)
         if k > 2 and highest > 0.0 and density < 1e-13 * highest:
             break
-        if doses.n_doses[0] < doses.time.shape[0]:
-            doses.time[doses.n_doses[0]] = t - k * interval
-            doses.amount[doses.n_doses[0]] = value
-            doses.n_doses[0] += 1
+        doses.time[k] = t - k * interval
+        doses.amount[k] = value
+        doses.n_doses[0] = k + 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve(matrix, values):
+    """Equal ``values[:] = np.linalg.solve(matrix, values)``, False where it has none.
+
+    The matrix is overwritten.
+    """
+    n = values.shape[0]
+    for j in range(n):
+        best = j
+        for i in range(j + 1, n):
+            if abs(matrix[i, j]) > abs(matrix[best, j]):
+                best = i
+        if not 0.0 < abs(matrix[best, j]) < math.inf:
+            return False
+        for k in range(n):
+            matrix[j, k], matrix[best, k] = matrix[best, k], matrix[j, k]
+        values[j], values[best] = values[best], values[j]
+        for i in range(j + 1, n):
+            factor = matrix[i, j] / matrix[j, j]
+            for k in range(j, n):
+                matrix[i, k] -= factor * matrix[j, k]
+            values[i] -= factor * values[j]
+    for j in range(n - 1, -1, -1):
+        for k in range(j + 1, n):
+            values[j] -= matrix[j, k] * values[k]
+        values[j] /= matrix[j, j]
+    return True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -271,13 +303,15 @@ def steady_state(rhs, control, t, psi, step, interval, phase, start, doses, work
         _period(rhs, control, t, x, psi, step, running, rest, interval, doses, work)
         if constant and k < 11:
             interval *= 2.0
-    image = np.empty(n)
-    moved, jacobian = np.empty(n), np.empty((n, n))
+    image, moved, newton = np.empty(n), np.empty(n), np.empty(n)
+    jacobian = np.empty((n, n))
     for _ in range(NEWTON_STEPS):
         image[:] = x
         _period(rhs, control, t, image, psi, step, running, rest, interval, doses, work)
-        size = max(np.abs(image).max(), 1e-300)
-        change = np.abs(image - x).max()
+        size, change = 1e-300, 0.0
+        for j in range(n):
+            newton[j] = image[j] - x[j]
+            size, change = max(size, abs(image[j])), max(change, abs(newton[j]))
         if not change > 10 * control.relative * size:
             break
         for j in range(n):
@@ -290,15 +324,9 @@ def steady_state(rhs, control, t, psi, step, interval, phase, start, doses, work
             for i in range(n):
                 jacobian[i, j] = (image[i] - moved[i]) / shift
             jacobian[j, j] += 1.0
-        finite = True
-        for i in range(n):
-            for j in range(n):
-                if not math.isfinite(jacobian[i, j]):
-                    finite = False
-        if finite and abs(np.linalg.det(jacobian)) > 0.0:
-            x = x + np.linalg.solve(jacobian, image - x)
-        else:
-            x[:] = image
+        known = solve(jacobian, newton)
+        for j in range(n):
+            x[j] = x[j] + newton[j] if known else image[j]
     # The last period is as good as the one that it came from, and a little better.
     x[:] = image
     if not constant:
@@ -319,42 +347,48 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
     for subject in range(start, stop):
         longest = max(longest, steps.offsets[subject + 1] - steps.offsets[subject])
     longest = longest + MOST_PAST if control.input_kind else 1
-    doses = Doses(np.empty(longest), np.empty(longest), np.zeros(1, dtype=np.int64))
-    work = Work(np.empty((7, n)), np.empty(n), np.zeros(1))
+    times, given, n_given = np.empty(longest), np.empty(longest), np.zeros(1, np.int64)
+    state, own = np.empty((14, n)), np.zeros(2)
+    doses = Doses(address(times), address(given), address(n_given))
     amounts, rates = np.empty(n), np.empty(n)
+    work = Work(
+        address(state), address(state[12]), address(state[13]), address(own),
+        address(own[1:]),
+    )  # fmt: skip
+    x, r = address(amounts), address(rates)
     for subject in range(start, stop):
         begin, end = steps.offsets[subject], steps.offsets[subject + 1]
         if begin == end:
             continue
         amounts[:] = initial[of_record[steps.record[begin]]]
         rates[:] = 0.0
-        doses.n_doses[0] = 0
-        work.largest[0] = 0.0
+        n_given[0] = 0
+        own[:] = 0.0
         for s in range(begin, end):
             record, place = steps.record[s], steps.compartment[s]
             row = of_record[record]
-            values = psi[row]
+            values = address(psi[row])
             elapsed, time, action = steps.elapsed[s], steps.time[s], steps.action[s]
-            advance(
-                rhs, control, time - elapsed, elapsed, amounts, values, rates, doses,
-                work,
-            )  # fmt: skip
+            advance(rhs, control, time - elapsed, elapsed, x, values, r, doses, work)
             if action == RECORD:
-                out[record] = amounts
-            elif action == BOLUS:
+                for j in range(n):
+                    out[record, j] = amounts[j]
+                continue
+            work.step[0] = 0.0
+            if action == BOLUS:
                 work.largest[0] = max(work.largest[0], abs(steps.value[s]))
                 if control.input_kind and place == 0:
-                    doses.time[doses.n_doses[0]] = time
-                    doses.amount[doses.n_doses[0]] = steps.value[s]
-                    doses.n_doses[0] += 1
+                    times[n_given[0]] = time
+                    given[n_given[0]] = steps.value[s]
+                    n_given[0] += 1
                 else:
-                    add(control, values, amounts, place, steps.value[s])
+                    add(control, values, x, place, steps.value[s])
             elif action == RATE:
-                add(control, values, rates, place, steps.value[s])
+                add(control, values, r, place, steps.value[s])
             elif action == RESET:
                 amounts[:] = initial[row]
                 rates[:] = 0.0
-                doses.n_doses[0] = 0
+                n_given[0] = 0
             else:
                 step = (place, steps.value[s], steps.duration[s])
                 if not steps.replaces[s]:
@@ -362,10 +396,14 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
                         rhs, control, time, values, step, steps.interval[s],
                         steps.phase[s], np.zeros(n), doses, work,
                     )  # fmt: skip
+                    work.step[0] = 0.0
                     continue
-                doses.n_doses[0] = 0
+                n_given[0] = 0
                 rates[:] = 0.0
                 amounts[:] = steady_state(
                     rhs, control, time, values, step, steps.interval[s],
                     steps.phase[s], initial[row], doses, work,
                 )  # fmt: skip
+                work.step[0] = 0.0
+    # A last use, until which the arrays live.
+    state[0, 0] = own[0] = amounts[0] = rates[0] = times[0] = given[0] = n_given[0] = 0
