@@ -52,10 +52,10 @@ def main():
 
 def compare(name, X, n_components, seed, solvers):
     train, held_out = split(X, seed)
-    labels = KMeans(n_components, n_init=1, random_state=seed).fit(train).labels_
+    clusters = KMeans(n_components, n_init=1, random_state=seed).fit(train)
 
     def start(X, n_components, random_state):
-        return labels.astype(int)
+        return clusters.predict(X)
 
     first = StochasticEMGaussianMixture(n_components, init_params=start, max_iter=0)
     first.fit(train)
