@@ -43,6 +43,8 @@ class MachineLimits(NamedTuple):
         About how many rows of it are looked at.
     sizes : tuple of float
         Largest absolute values between which a power transform can be found.
+    astray : float
+        Standard deviations that no value lies away after a power transform.
     n_codes, rows_of_code : int
         Distinct whole numbers of a column that may be codes of labels, and rows of
         each.
@@ -58,6 +60,7 @@ class MachineLimits(NamedTuple):
     skewed: float = 0.1
     skew_rows: int = 1000
     sizes: tuple[float, float] = (1e-50, 1e50)
+    astray: float = 10.0
     n_codes: int = 10
     rows_of_code: int = 5
     small_weight: float = 0.1
@@ -130,7 +133,7 @@ def warn_of_fit(settings, state, n_rows, X, units) -> None:
             best += settings.prior.value(settings.model, state.estimate)
             chance = _chance(settings, state, best, n_rows)
         _warn_of_likelihood(settings, state, best, chance)
-        _warn_of_skew(rounds, best, X, units)
+        _warn_of_tails(rounds, best, X, units)
         # Under a prior parameters gain less by chance, and real gains may be small:
         # there is a doubt where pairs of columns depend no more than by chance.
         gain, by_chance = (
@@ -170,20 +173,37 @@ def _chance(settings, state, best, n_rows):
     )
 
 
-def _warn_of_skew(rounds, best, X, units):
-    """Warn if columns alone, after a power transform, are more likely than the fit."""
-    gains = {}
-    for name, values in _real_columns(X, units):
-        values = values[:: max(-(-len(values) // LIMITS.skew_rows), 1)]
-        least, most = LIMITS.sizes
+def _warn_of_tails(rounds, best, X, units):
+    """Warn of values far out, or of columns that are better alone when transformed."""
+    gains, astray = {}, {}
+    least, most = LIMITS.sizes
+    for name, column in _real_columns(X, units):
+        values = column[:: max(-(-len(column) // LIMITS.skew_rows), 1)]
         if len(np.unique(values)) <= LIMITS.n_codes or not (
-            least < np.abs(values).max() < most
+            least < np.abs(column).max() < most
         ):
             continue
         transform = PowerTransformer(standardize=False).fit(values[:, None])
         power = transform.lambdas_[0]
         rise = yeojohnson_llf(power, values) - yeojohnson_llf(1.0, values)
         gains[name] = rise / len(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            column = transform.transform(column[:, None])
+            farthest = np.abs(column - column.mean()).max() / column.std()
+        if farthest > LIMITS.astray:
+            astray[name] = farthest
+    if astray:
+        farthest = max(astray.values())
+        warn_user(
+            f"{_named([*astray])} have values up to {farthest:.0f} standard deviations "
+            "away, also after PowerTransformer(), as no normal unit has: a few such "
+            "rows decide the likelihood of new ones, whatever else was learned. "
+            "Transform the columns first, by "
+            'QuantileTransformer(output_distribution="normal"), or leave these rows '
+            "out.",
+            FitWarning,
+        )
+        return
     alone = rounds.base + sum(gains.values())
     skewed = [name for name, gain in gains.items() if gain > LIMITS.skewed]
     if skewed and alone > best:

@@ -143,6 +143,17 @@ def test_skewed_columns_are_told():
     LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(rare)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_values_far_out_are_told():
+    """Of both signs, so that no power transform brings them near."""
+    X = np.random.default_rng(0).normal(size=(600, 2))
+    X[[3, 7], 1] = 400.0, -300.0
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=2, random_state=0, max_iter=20)
+    with pytest.warns(FitWarning, match="Columns 1 have .* QuantileTransformer"):
+        machine.fit(X)
+    # A negative control is in the test of skewed columns: logarithms do there.
+
+
 @pytest.mark.parametrize("column", [np.nan, 1e150, 1e-200])
 @pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
