@@ -20,6 +20,24 @@ RCOND, ROUNDING = 1e-12, 1e-9
 LEAST_VARIANCE = 1e-200
 
 
+class Rounds(NamedTuple):
+    """How coefficients that states share, and variances, are found by turns.
+
+    Attributes
+    ----------
+    tol : float
+        Relative change of the variances at which it ends.
+    most : int
+        Rounds at most.
+    """
+
+    tol: float = 1e-10
+    most: int = 200
+
+
+ROUNDS = Rounds()
+
+
 class RegressionParams(NamedTuple):
     """Parameters of regressions.
 
@@ -61,6 +79,9 @@ class Regression(Emission):
         Whether there is an intercept.
     switching_variance : bool, default=True
         Whether each state has its own variances.
+    shared : sequence of int or "lags", default=()
+        Regressors whose coefficients all states share: columns of ``exog``, and "lags"
+        for the rows before.
     reg_covar : float, default=1e-6
         Added to the variances.
 
@@ -98,12 +119,14 @@ class Regression(Emission):
         exog=(),
         fit_intercept=True,
         switching_variance=True,
+        shared=(),
         reg_covar=1e-6,
     ):
         self.order = order
         self.exog = exog
         self.fit_intercept = fit_intercept
         self.switching_variance = switching_variance
+        self.shared = shared
         self.reg_covar = reg_covar
 
     # Rows -----------------------------------------------------------------------
@@ -129,8 +152,20 @@ class Regression(Emission):
             )
         if len(exog) == d:
             raise ValueError("Regression needs a column that is not in exog")
+        if not set(self.shared) <= {*exog, *(["lags"] if self.order else [])}:
+            raise ValueError(
+                "shared of Regression must be columns of exog, or 'lags' if order is "
+                f"above 0, got {self.shared!r}"
+            )
         if not (self.fit_intercept or self.order or exog):
             raise ValueError("Regression needs an intercept, rows before or exog")
+
+    def is_shared(self, q):
+        """Return which of q regressors have the same coefficients in all states."""
+        lags = q - int(self.fit_intercept) - len(self.exog)
+        intercept = [False] * int(self.fit_intercept)
+        columns = [column in self.shared for column in self.exog]
+        return np.array(intercept + columns + ["lags" in self.shared] * lags)
 
     def with_lags(self, X, offsets):
         """Return the rows with the responses of the rows before; NaN before the first.
@@ -253,28 +288,28 @@ class Regression(Emission):
         K, m, q = params.coefficients.shape
         mass, moments = _moments(s, K, m, q)
         alive, degenerate = left_alive(mass)
-        z_z, z_y = moments[..., 1:, 1:], moments[..., 1:, 0]
-        inverse = np.linalg.pinv(z_z, rcond=RCOND, hermitian=True)
-        coefficients = np.einsum("kjab,kjb->kja", inverse, z_y)
-        fitted = np.einsum("kjab,kja,kjb->kj", z_z, coefficients, coefficients)
-        left = moments[..., 0, 0] - 2 * (coefficients * z_y).sum(axis=-1) + fitted
-        left = np.maximum(left, 0.0)
-        if self.switching_variance:
-            variances = left / np.where(alive, mass, 1.0)
-        else:
-            total = np.maximum(np.where(alive, mass, 0.0).sum(axis=0), 1e-300)
-            shared = np.where(alive, left, 0.0).sum(axis=0) / total
-            variances = np.broadcast_to(shared, (K, m))
+        shared, variances = self.is_shared(q), params.variances
+        for _ in range(ROUNDS.most):
+            coefficients = _least_squares(moments, shared, 1.0 / variances)
+            left = np.where(alive, _left(moments, coefficients), 0.0)
+            before = variances
+            if self.switching_variance:
+                variances = left / np.where(alive, mass, 1.0)
+            else:
+                total = np.maximum(np.where(alive, mass, 0.0).sum(axis=0), 1e-300)
+                variances = np.broadcast_to(left.sum(axis=0) / total, (K, m))
+            weights = np.maximum(variances + self.reg_covar, LEAST_VARIANCE)
+            variances = np.where(alive | (not self.switching_variance), weights, before)
+            # Shared coefficients are weighted by the variances, which depend on them.
+            done = np.abs(variances - before) <= ROUNDS.tol * variances
+            if done.all() or not (shared.any() and self.switching_variance):
+                break
         updated = params._replace(coefficients=coefficients, degenerate=degenerate)
         coefficients = self._shifted(updated, back=True)
         is_spare = ~alive[..., None]
         return RegressionParams(
             np.where(is_spare, params.coefficients, coefficients),
-            np.where(
-                alive | (not self.switching_variance),
-                np.maximum(variances + self.reg_covar, LEAST_VARIANCE),
-                params.variances,
-            ),
+            variances,
             params.centre,
             degenerate,
         )
@@ -379,7 +414,9 @@ class Regression(Emission):
         """Return the number of coefficients and variances."""
         responses, others = self._columns(d)
         m, q = len(responses), len(others) + int(self.fit_intercept)
-        return K * m * q + (K if self.switching_variance else 1) * m
+        shared = int(self.is_shared(q).sum())
+        count = K * (q - shared) + shared + (K if self.switching_variance else 1)
+        return m * count
 
     def marginal(self, params, columns):
         """Return the regressions of some responses, on nothing else."""
@@ -392,6 +429,37 @@ class Regression(Emission):
             params.variances[:, columns],
             np.concatenate([params.centre[columns], params.centre[m:]]),
         )
+
+
+def _least_squares(moments, shared, weights):
+    """Return coefficients (K, m, q), those that are shared the same for all states."""
+    z_z, z_y = moments[..., 1:, 1:], moments[..., 1:, 0]
+    if not shared.any():
+        inverse = np.linalg.pinv(z_z, rcond=RCOND, hermitian=True)
+        return np.einsum("kjab,kjb->kja", inverse, z_y)
+    K, m, q = z_y.shape
+    n_own = K * int((~shared).sum())
+    # Where each coefficient is among those of one system of equations.
+    places = np.empty((K, q), dtype=np.intp)
+    places[:, ~shared] = np.arange(n_own).reshape(K, -1)
+    places[:, shared] = n_own + np.arange(shared.sum())
+    normal = np.zeros((m, n_own + shared.sum(), n_own + shared.sum()))
+    response = np.zeros(normal.shape[:2])
+    for k in range(K):
+        own = weights[k][:, None] * z_y[k]
+        normal[:, places[k][:, None], places[k]] += weights[k][:, None, None] * z_z[k]
+        response[:, places[k]] += own
+    inverse = np.linalg.pinv(normal, rcond=RCOND, hermitian=True)
+    found = np.einsum("jab,jb->ja", inverse, response)
+    return found[:, places].swapaxes(0, 1)
+
+
+def _left(moments, coefficients):
+    """Return sums of squared errors, (K, m)."""
+    z_z, z_y = moments[..., 1:, 1:], moments[..., 1:, 0]
+    fitted = np.einsum("kjab,kja,kjb->kj", z_z, coefficients, coefficients)
+    left = moments[..., 0, 0] - 2 * (coefficients * z_y).sum(axis=-1) + fitted
+    return np.maximum(left, 0.0)
 
 
 def _moments(s, K, m, q):

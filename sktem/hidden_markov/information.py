@@ -176,17 +176,22 @@ def _of_regression(emission, params, X):
     K, m, q = params.coefficients.shape
     sizes = np.sqrt((emission.regressors(X) ** 2).mean(axis=0))
     sizes = np.where(sizes > 0, sizes, 1.0)
+    shared = emission.is_shared(q)
     for k, j, i in np.ndindex(K, m, q):
         size = np.sqrt(params.variances[k, j]) / sizes[i]
-        yield Direction("coefficients", (((k, j, i), 1.0),), size, (j, i), k)
+        if not shared[i]:
+            yield Direction("coefficients", (((k, j, i), 1.0),), size, (j, i), k)
+        elif k == 0:
+            entries = tuple(((state, j, i), 1.0) for state in range(K))
+            yield Direction("coefficients", entries, size, (j, i))
     for j in range(m):
         if emission.switching_variance:
             for k in range(K):
                 size, entry = params.variances[k, j], ((k, j), 1.0)
                 yield Direction("variances", (entry,), size, (j,), k)
         else:
-            entries = tuple(((k, j), 1.0) for k in range(K))
-            yield Direction("variances", entries, params.variances[0, j], (j,))
+            places = tuple(((k, j), 1.0) for k in range(K))
+            yield Direction("variances", places, params.variances[0, j], (j,))
 
 
 def _of_autoregression(emission, params):

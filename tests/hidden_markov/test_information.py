@@ -27,6 +27,7 @@ CASES = {
                   RNG.random((240, 3)) < np.array([0.2, 0.8])[STATES][:, None], {}),
     "regression": (Regression(exog=[1]), GAUSSIAN * [1.0, 30.0] + [0.0, 20.0], {}),
     "shared variance": (Regression(order=1, switching_variance=False), GAUSSIAN, {}),
+    "shared slope": (Regression(exog=[1], shared=[1]), GAUSSIAN, {}),
     "means before": (Autoregression(2), GAUSSIAN, {}),
     "shared lags": (Autoregression(1, False, False), GAUSSIAN[:, :1], {}),
     "categorical": (Categorical(),

@@ -39,6 +39,29 @@ def test_contract(shared):
     check_emission(Regression(switching_variance=shared, reg_covar=0.0), rows)
 
 
+@pytest.mark.parametrize("variance", [True, False])
+def test_shared_coefficients_are_generalised_least_squares(variance):
+    emission = Regression(0, [0], True, variance, shared=[0], reg_covar=0.0)
+    R = RNG.dirichlet(np.ones(2), N)
+    params = emission.start(X, R)
+    assert np.ptp(params.coefficients[:, 0, 1]) < 1e-12
+    assert np.ptp(params.coefficients[:, 0, 0]) > 1e-3
+
+    def short(intercepts, slope, variances):
+        left = X[:, 1:] - intercepts - slope * X[:, :1]
+        return (R * (left**2 / variances + np.log(variances))).sum()
+
+    own, slope = params.coefficients[:, 0, 0], params.coefficients[0, 0, 1]
+    best = short(own, slope, params.variances[:, 0])
+    for k in range(2):  # no step goes down
+        for h in (-1e-4, 1e-4):
+            step = h * np.eye(2)[k]
+            assert short(own + step, slope, params.variances[:, 0]) > best
+            assert short(own, slope + h, params.variances[:, 0]) > best
+            if variance:
+                assert short(own, slope, params.variances[:, 0] + step) > best
+
+
 def test_densities_and_least_squares_by_state():
     emission = Regression(order=2, exog=[0], reg_covar=0.0)
     offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
@@ -119,7 +142,8 @@ def test_forecasts_follow_the_last_rows():
     assert abs(lagged - a) < 5 * np.sqrt((1 - a**2) / 3000)
 
 
-PEERS = ["switching mean", "switching regression", "switching variance", "lags"]
+PEERS = ["switching mean", "switching regression", "switching variance", "lags",
+         "shared slope"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PEERS)
@@ -143,12 +167,19 @@ def test_statsmodels(name):
         emission.set_params(switching_variance=True)
         rows = np.column_stack([returns[1:], returns[:-1]])
         peer = regression(rows[:, 0], 2, exog=rows[:, 1], switching_variance=True)
+    elif name == "shared slope":
+        emission.set_params(switching_variance=True, shared=[1])
+        rows = np.column_stack([returns[1:], returns[:-1]])
+        options = {"switching_variance": True, "switching_exog": False}
+        peer = regression(rows[:, 0], 2, exog=rows[:, 1], **options)
     else:
         emission.set_params(exog=[], order=2, fit_intercept=False)
         rows = output[:, None]
         peer = autoregression(output, 2, order=2, trend="n", switching_ar=True)
     found = peer.fit(disp=0)
     values = dict(zip(peer.param_names, found.params, strict=True))
+    if name == "shared slope":  # which statsmodels names after one of the states
+        values["x1[0]"] = values["x1[1]"]
     names = ["const", "x1", "ar.L1", "ar.L2"]
     coefficients = [
         [[values[f"{one}[{k}]"] for one in names if f"{one}[{k}]" in values]]
@@ -175,6 +206,8 @@ def test_errors():
         ({"exog": [2]}, "different columns from 0 to 1"),
         ({"exog": [0, 1]}, "not in exog"),
         ({"order": -1}, "order of Regression"),
+        ({"exog": [1], "shared": [0]}, "shared of Regression"),
+        ({"shared": ["lags"]}, "shared of Regression"),
         ({"fit_intercept": False}, "needs an intercept"),
     ]:
         with pytest.raises(ValueError, match=match):
