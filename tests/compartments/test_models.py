@@ -55,6 +55,9 @@ def oral_three(t, A, p):
     return -passed, passed - flow - second - third, second, third
 
 
+COMPILED = njit(oral_three)
+
+
 def ode(rhs, parameters, n_states, **settings):
     return ODE(rhs, parameters=parameters, n_states=n_states, **settings)
 
@@ -63,7 +66,7 @@ def ode(rhs, parameters, n_states, **settings):
 def test_closed_form_is_that_of_the_equations(name):
     psi = {**THREE, "KA": 0.7}
     closed = ThreeCompartment(absorption="first-order").amounts(REGIMENS[name], psi)
-    model = ode(njit(oral_three), list(psi), 4)
+    model = ode(COMPILED, list(psi), 4)
     found = model.amounts(REGIMENS[name], psi)
     np.testing.assert_allclose(found, closed, rtol=1e-7, atol=1e-7)
 
