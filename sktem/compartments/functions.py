@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dis import get_instructions
 from functools import cache
+from inspect import getclosurevars
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-__all__ = ["compiled_rhs", "is_compiled", "pointer_to"]
+__all__ = ["compilable", "compiled_rhs", "pointer_to"]
 
 
 class RightHandSide(NamedTuple):
@@ -23,9 +26,29 @@ class RightHandSide(NamedTuple):
     dispatcher: Any
 
 
-def is_compiled(function) -> bool:
+def _is_compiled(function) -> bool:
     """Return whether a function has been compiled by numba."""
     return hasattr(function, "py_func")
+
+
+def compilable(function):
+    """Return a function for numba, None for one that may not be the same there.
+
+    Values from outside could change later, and what is raised would be lost.
+    """
+    from numba import njit
+
+    if _is_compiled(function):
+        return function
+    if not isinstance(function, FunctionType):
+        return None
+    outside = getclosurevars(function)
+    values = [*outside.nonlocals.values(), *outside.globals.values()]
+    kept = all(isinstance(one, ModuleType) or _is_compiled(one) for one in values)
+    raises = any(one.opname == "RAISE_VARARGS" for one in get_instructions(function))
+    if raises or not kept:
+        return None
+    return njit(function, error_model="numpy")
 
 
 @cache

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from sktem.choices import check_choice, check_number
-from sktem.compartments.functions import compiled_rhs, is_compiled
+from sktem.compartments.functions import compilable, compiled_rhs
 from sktem.compartments.models import CompartmentModel
 from sktem.compartments.scipy_amounts import scipy_amounts
 
@@ -34,8 +34,10 @@ class ODE(CompartmentModel):
     rhs : callable
         ``rhs(t, A, p)`` returns the derivatives of the amounts A at time t, a tuple or
         array with one number for each compartment; p has the parameters as ``p.CL`` and
-        by position. Doses are added by the model. Plain Python, or a function that
-        ``numba.njit`` has compiled, which is faster by orders of magnitude.
+        by position. Doses are added by the model. A function of ``numba.njit``, or
+        plain Python, which is compiled too where numba takes it, nothing is raised, and
+        modules and compiled functions are all that it uses from outside: others are
+        slower by orders of magnitude.
     parameters : sequence of str
         Names of the parameters.
     n_states : int
@@ -167,12 +169,11 @@ class ODE(CompartmentModel):
         values = np.column_stack([psi.values[name] for name in self.parameters])
         values = np.ascontiguousarray(values)
         initial = self._initial(psi, len(values))
-        if not is_compiled(self.rhs) or self.method == "stiff":
+        compiled = self._compiled_rhs()
+        if not compiled:
             return scipy_amounts(self, SCIPY_METHODS, steps, values, initial, psi)
         from sktem.compartments.kernels import integrate
 
-        if self._compiled is None:
-            self._compiled = compiled_rhs(self.rhs, self._record, self.n_states)
         control = integrate.Control(
             float(self.rtol),
             float(self.atol),
@@ -184,10 +185,29 @@ class ODE(CompartmentModel):
         )
         amounts = np.empty((len(records), self.n_states))
         integrate.integrate(
-            self._compiled.pointer, control, steps, values, psi.of_record, initial, 0,
+            compiled.pointer, control, steps, values, psi.of_record, initial, 0,
             records.n_subjects, amounts,
         )  # fmt: skip
         return amounts
+
+    def _compiled_rhs(self):
+        """Return the right-hand side for compiled code, False for SciPy's integrators.
+
+        Plain Python that numba does not take stays as it is.
+        """
+        from numba.core.errors import NumbaError
+
+        function = None if self.method == "stiff" else compilable(self.rhs)
+        if function is None:
+            return False
+        if self._compiled is None:
+            try:
+                self._compiled = compiled_rhs(function, self._record, self.n_states)
+            except NumbaError:
+                if function is self.rhs:
+                    raise
+                self._compiled = False
+        return self._compiled
 
     def _observed(self, records, amounts, psi):
         """Return what the functions of the user make of the amounts."""

@@ -284,7 +284,7 @@ def test_compiled_and_plain_functions_agree():
 
     settings = {"parameters": ["CL", "V"], "n_states": 1}
     psi = {"CL": 2.0, "V": 10.0}
-    plain = ODE(rhs, **settings).predict(regimen(), psi)
+    plain = ODE(lambda t, A, p: rhs(t, A, p), **settings).predict(regimen(), psi)
     compiled = ODE(njit(rhs), **settings).predict(regimen(), psi)
     np.testing.assert_allclose(compiled, plain, rtol=1e-7)
 
@@ -330,3 +330,24 @@ def test_elimination_equals_numpy():
     np.testing.assert_allclose(found, np.linalg.solve(matrix, values), rtol=1e-10)
     for wrong in (np.ones((2, 2)), np.array([[1.0, np.nan], [2.0, 1.0]])):
         assert not solve(wrong, np.ones(2))
+
+
+def test_plain_python_is_compiled_where_nothing_may_change():
+    rate = 0.3
+
+    def plain(t, A, p):
+        return [-p.K * np.exp(0.0) * A[0]]
+
+    def of_outside(t, A, p):
+        return [-rate * A[0]]
+
+    def of_python(t, A, p):
+        return [-sum({"K": p.K}.values()) * A[0]]
+
+    records = {"ID": [1, 1, 1], "TIME": [0, 1, 5], "AMT": [10, 0, 0]}
+    for rhs, is_compiled in ((plain, True), (of_outside, False), (of_python, False)):
+        model = ODE(rhs, parameters=["K"], n_states=1)
+        found = model.predict(records, {"K": 0.3})
+        expected = 10 * np.exp(-0.3 * np.array([0, 1, 5]))
+        np.testing.assert_allclose(found, expected, rtol=1e-7)
+        assert bool(model._compiled) is is_compiled
