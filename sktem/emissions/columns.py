@@ -189,7 +189,7 @@ class Columns(Emission):
         """Raise ValueError for values that a block cannot produce."""
         for name, emission, columns in self.resolved(X).emissions:
             try:
-                emission.check(X[:, columns])
+                emission.check(columns_of(X, columns))
             except ValueError as error:
                 raise ValueError(f"{error} (in the block {name!r})") from error
 
@@ -197,7 +197,7 @@ class Columns(Emission):
         """Return the parameters to begin with of each block."""
         blocks, indices, lengths = [], [], []
         for _, emission, columns in self.resolved(X).emissions:
-            block = emission.start(X[:, columns], R)
+            block = emission.start(columns_of(X, columns), R)
             empty = np.empty((0, len(columns)))
             lengths.append(len(emission.statistics(empty, R[:0], block)))
             blocks.append(block)

@@ -13,9 +13,11 @@ from numba.extending import intrinsic, models, register_model
 __all__ = [
     "add",
     "counted",
+    "largest",
     "load",
     "multiply",
     "scaled",
+    "shifted",
     "store",
     "times",
     "total",
@@ -141,6 +143,17 @@ def scaled(typingctx, x, number):
 
 
 @intrinsic
+def shifted(typingctx, x, number):
+    """Equal ``x - number``."""
+
+    def generate(context, builder, signature, arguments):
+        row, number = arguments
+        return builder.fsub(row, _of_number(builder, number, x.width), flags=_FLAGS)
+
+    return x(x, types.float64), generate
+
+
+@intrinsic
 def times(typingctx, x, matrices, side):
     """Equal ``x @ matrices[side, 0, : len(x), : len(x)]``."""
 
@@ -172,6 +185,20 @@ def total(typingctx, x):
         name = f"llvm.vector.reduce.fadd.v{x.width}f64"
         add = cgutils.get_or_insert_function(builder.module, kind, name)
         return builder.call(add, [_DOUBLE(0.0), row], fastmath=_FLAGS)
+
+    return types.float64(x), generate
+
+
+@intrinsic
+def largest(typingctx, x):
+    """Equal ``np.fmax.reduce(x)``."""
+
+    def generate(context, builder, signature, arguments):
+        (row,) = arguments
+        kind = ir.FunctionType(_DOUBLE, [row.type])
+        name = f"llvm.vector.reduce.fmax.v{x.width}f64"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        return builder.call(function, [row])
 
     return types.float64(x), generate
 

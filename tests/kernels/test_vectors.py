@@ -17,7 +17,8 @@ def every(like, arrays, matrices, found):
     vectors.store(found, 3, vectors.counted(y, x, 0.2, y, 0.1))
     vectors.store(found, 4, vectors.add(x, vectors.multiply(y, y)))
     vectors.store(found, 5, vectors.zeros(like))
-    return vectors.total(x)
+    vectors.store(found, 6, vectors.shifted(x, 3.0))
+    return vectors.total(x), vectors.largest(y)
 
 
 @pytest.mark.parametrize("width", [4, 8])
@@ -25,11 +26,12 @@ def test_rows(width):
     rng = np.random.default_rng(0)
     x, y = arrays = rng.normal(size=(2, width))
     y[0], x[0] = np.nan, 0.1  # NaN is not below
-    matrices, found = rng.normal(size=(2, 3, width, width)), np.empty((6, width))
-    total = every((0.0,) * width, arrays, matrices, found)
+    matrices, found = rng.normal(size=(2, 3, width, width)), np.empty((7, width))
+    total, largest = every((0.0,) * width, arrays, matrices, found)
     count = (x < 0.2) & ~(y < 0.1)
     assert 0 < count.sum() < width and count[0]
     expected = [x * y, 3 * x, x @ matrices[1, 0], y + count]
-    expected += [x + y * y, 0 * x]
+    expected += [x + y * y, 0 * x, x - 3]
     np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
+    assert largest == np.nanmax(y)
     assert total == pytest.approx(x.sum(), rel=1e-13)

@@ -17,9 +17,11 @@ from sktem.kernels.exponential import expand_exponent, reduce_exponent
 from sktem.kernels.options import INNER, OUTER
 from sktem.kernels.vectors import (
     counted,
+    largest,
     load,
     multiply,
     scaled,
+    shifted,
     store,
     times,
     total,
@@ -46,17 +48,36 @@ FAST = {"contract", "reassoc", "nsz"}
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
+def _shift_few(like, L, first, last, rest):
+    """Equal ``rest[:] = L - L.max(axis=1)``; return the sum of the maxima, and a count.
+
+    The rows of L are as long as `like`.
+    """
+    total, out = 0.0, rest.reshape(-1, len(like))
+    for t in range(first, last):
+        x = load(like, L, t)
+        highest = largest(x)
+        total += highest
+        store(out, t - first, shifted(x, highest))
+    return total, (last - first) * len(like)
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
 def _scaled_densities(L, first, last, b, rest, exponent):
     """Equal ``b[:, :K] = np.exp(L - L.max(axis=1))``; return the sum of the maxima."""
     K, width = L.shape[1], b.shape[1]
     total, place = 0.0, 0
-    for t in range(first, last):
-        largest = L[t, 0]
+    if K == 4:
+        total, place = _shift_few(FOUR, L, first, last, rest)
+    elif K == 8:
+        total, place = _shift_few(EIGHT, L, first, last, rest)
+    for t in range(first + place // width, last):
+        highest = L[t, 0]
         for k in range(1, K):
-            largest = max(largest, L[t, k])
-        total += largest
+            highest = max(highest, L[t, k])
+        total += highest
         for k in range(K):
-            rest[place + k] = L[t, k] - largest
+            rest[place + k] = L[t, k] - highest
         for k in range(K, width):
             rest[place + k] = SMALLEST_EXPONENT
         place += width
@@ -224,15 +245,15 @@ def _smooth_rows(first, last, beta, b, a, c, transitions, which, weight, gamma):
     for t in range(last, first - 1, -1):
         inverse = 1.0 / c[t]
         share = weight * inverse
-        largest = 0.0
+        worst = 0.0
         for k in range(width):
             x = a[t, k]
-            largest = max(largest, beta[0, k] if x < LOST else 0.0)
+            worst = max(worst, beta[0, k] if x < LOST else 0.0)
             a[t, k] = x * share
             b[t, k] *= beta[0, k] * inverse
         for k in range(K):
             gamma[t, k] = a[t, k] * beta[0, k]
-        fails |= not largest < DECISIVE
+        fails |= not worst < DECISIVE
         if t > first:
             m = which[t - 1] if varies else 0
             beta[1] = 1.0
