@@ -25,6 +25,8 @@ _PUBLIC = {
     "LogNormal": "sktem.emissions.log_normal",
     "Mixture": "sktem.emissions.mixture",
     "MixtureParams": "sktem.emissions.mixture",
+    "Multinomial": "sktem.emissions.multinomial",
+    "MultinomialParams": "sktem.emissions.multinomial",
     "NegativeBinomial": "sktem.emissions.negative_binomial",
     "NegativeBinomialParams": "sktem.emissions.negative_binomial",
     "Poisson": "sktem.emissions.poisson",
@@ -69,6 +71,8 @@ if TYPE_CHECKING:
     from sktem.emissions.log_normal import LogNormal as LogNormal
     from sktem.emissions.mixture import Mixture as Mixture
     from sktem.emissions.mixture import MixtureParams as MixtureParams
+    from sktem.emissions.multinomial import Multinomial as Multinomial
+    from sktem.emissions.multinomial import MultinomialParams as MultinomialParams
     from sktem.emissions.negative_binomial import NegativeBinomial as NegativeBinomial
     from sktem.emissions.negative_binomial import (
         NegativeBinomialParams as NegativeBinomialParams,

@@ -15,6 +15,7 @@ OTHERS = [
     emissions.Categorical(),
     emissions.Poisson(),
     emissions.NegativeBinomial(),
+    emissions.Multinomial(),
     emissions.Exponential(),
     emissions.Gamma(),
     emissions.LogNormal("diag", reg_covar=0.0),
@@ -65,7 +66,7 @@ def rows_for(emission, rng, n=N):
         X = rng.normal(size=(n, D)) @ rng.normal(size=(D, D))
         X[:, 1] = rng.poisson(3.0, size=n)
         return X
-    if isinstance(emission, emissions.Poisson):
+    if isinstance(emission, (emissions.Poisson, emissions.Multinomial)):
         return rng.poisson([1.0, 4.0, 9.0], size=(n, D)).astype(float)
     return rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) + rng.normal(size=D)
 
@@ -107,6 +108,9 @@ def joint_density(emission, params, k, row):
                 emission.emissions, params.columns, params.blocks, strict=True
             )
         )
+    if isinstance(emission, emissions.Multinomial):
+        p = params.probabilities[k, seen]
+        return stats.multinomial.logpmf(x, x.sum(), p / p.sum())
     if isinstance(emission, emissions.VonMisesFisher):
         mean, c = params.directions[k], params.concentrations[k]
         whole = stats.vonmises_fisher(mean, c)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sktem import HiddenMarkovModel
-from sktem.emissions import Gaussian, Mixture
+from sktem.emissions import Gaussian, Mixture, Multinomial
 
 hmm = pytest.importorskip("hmmlearn.hmm")
 
@@ -98,6 +98,19 @@ def test_poisson():
     ours = fitted("poisson", X, {"rates": rates})
     compare(ours, peer, X)
     np.testing.assert_allclose(ours.emission_params_.rates, peer.lambdas_, atol=1e-10)
+
+
+def test_multinomial():
+    rng = np.random.default_rng(0)
+    X = rng.multinomial(12, rng.dirichlet(np.ones(4), size=sum(LENGTHS)))
+    shares = rng.dirichlet(np.ones(4), size=3)
+    peer = fitted_peer(hmm.MultinomialHMM(3, n_trials=12, **FIXED), X,
+                       emissionprob_=shares)  # fmt: skip
+    ours = fitted(Multinomial(), X, {"probabilities": shares})
+    compare(ours, peer, X)
+    found = ours.emission_params_.probabilities
+    np.testing.assert_allclose(found, peer.emissionprob_, atol=1e-9)
+    assert ours.sample(50)[0].sum(axis=1).tolist() == [12.0] * 50
 
 
 def test_dirichlet_priors():
