@@ -116,7 +116,7 @@ CASES = {
     "theophylline": theophylline,
     "oral, closed form": oral,
     "oral, equations": lambda: oral(by_equations=True),
-    "oral, lag time": lambda: oral(lag=0.4),
+    "oral, lag time": lambda: oral(lag=0.2),
     "two compartments": two_compartments,
 }
 

@@ -218,7 +218,7 @@ def _steady(steps, n, pending, count, events, i, lag, value, duration):
     return n, count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def schedule_subject(events, dosing, subject, n, steps, pending):
     """Append the steps of a subject to n others.
 
@@ -269,7 +269,7 @@ def schedule_subject(events, dosing, subject, n, steps, pending):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def drop_records(steps, n, is_row, of_record, before, since, start):
     """Equal ``between_observations(...)`` of the schedules for the steps of a subject.
 

@@ -230,7 +230,7 @@ def parameters_of(model, rows, subject, z, psi):
             psi[k, p] = transform(model.transforms[p], psi[k, p])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def steps_of_subject(rows, subject, work, psi):
     """Write the steps that a subject has with parameters, False without room."""
     plan, of_record = rows.plan, rows.lines.of_record
