@@ -27,6 +27,7 @@ from sktem.estimators.parameters import (
 )
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
 from sktem.estimators.stochastic_em import drop_weightless
+from sktem.images.patches import Patches
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
 from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
 from sktem.images.units import checked_weights
@@ -419,6 +420,7 @@ class DeformableTemplateEstimator(
         source = found_images(X)
         if source is None:
             X, sample_weight = self._validated(X, sample_weight, reset=True)
+            X = Patches.of(X, self._layout).missing(X)
         else:
             X, sample_weight, *layout = images_of_fit(self, source, sample_weight)
             self._set_layout(*layout)

@@ -46,6 +46,19 @@ def images():
     return blobs(40)
 
 
+@pytest.mark.parametrize("value", [-1.0, 3.0])
+def test_patches_of_one_value_are_missing_pixels(value):
+    X = blobs(20, (8, 8))
+    lost = X.copy()
+    lost.reshape(-1, 8, 8)[:4, 1:3, 4:6] = np.nan
+    with pytest.warns(FitWarning, match="4 of 20 images have patches of one value"):
+        found = template().fit(np.where(np.isnan(lost), value, lost))
+    assert_same(found, template().fit(lost))
+    # Negative control: what half of the images have is part of the object.
+    X.reshape(-1, 8, 8)[:10, 1:3, 4:6] = value
+    template().fit(X)
+
+
 # -------------------------------------------------------------------------- recovery
 
 
