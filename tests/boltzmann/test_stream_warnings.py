@@ -47,7 +47,7 @@ def test_real_numbers_without_a_fit_are_told():
 
 
 def test_chains_that_stay_in_a_mode_are_told():
-    machine, said = streamed(clusters, begins_by_fit=True)
+    machine, said = streamed(clusters, begins_by_fit=True, size=20_000)
     assert len(said) == 1 and "stay in one of several modes" in said[0]
     assert machine.n_replicas_ == 5
 
