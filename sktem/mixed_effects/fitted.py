@@ -160,7 +160,9 @@ class FittedMixedEffects:
     def draws(self, n_draws):
         """Return importance draws and their log-joint densities."""
         modes, covariances = self.modes()
-        draws = importance_draws(modes, covariances, n_draws, self.rng())
+        prior = self.model.prior_moments(self.rows, self.params)
+        prior = prior if prior[0].shape == modes.shape else None  # with occasions
+        draws = importance_draws(modes, covariances, n_draws, self.rng(), prior)
         return draws, draws.log_joint(self.model, self.rows, self.params)
 
     def individual_parameters(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp, ndtri
 
 from sktem.progress import counted
 from sktem.sequences.rows import each_block
@@ -21,9 +23,28 @@ __all__ = [
 
 #: Copies of the subjects that are evaluated at once, times subjects.
 DRAWS_AT_ONCE = 1 << 14
-#: Standard deviation of the draws in units of the posterior's; and their parts, each
-#: with a shift of its own.
-SPREAD, N_PARTS = 1.4, 8
+
+
+class Spread(NamedTuple):
+    """Where importance draws are made.
+
+    Attributes
+    ----------
+    about_modes : float
+        Standard deviation of the draws about modes, in units of the posterior's.
+    of_prior : float
+        Share of the draws from the prior, where that is known: no posterior is so far
+        from its mode, or so far from normal, that weights have no bound.
+    n_parts : int
+        Independent parts of the draws, each with a shift of its own.
+    """
+
+    about_modes: float = 1.4
+    of_prior: float = 0.05
+    n_parts: int = 8
+
+
+SPREAD = Spread()
 
 
 class ImportanceDraws:
@@ -105,28 +126,47 @@ def _at_points(function, params, kind, block, points):
     return values
 
 
-def importance_draws(modes, covariances, n_draws, rng):
+def importance_draws(modes, covariances, n_draws, rng, prior=None):
     """Draw from logistic distributions along the roots of covariances at the modes.
 
     Their tails are heavier than Gaussian ones. The points fill the space evenly: they
-    are those of a Sobol sequence, shifted at random for each subject and part.
+    are those of a Sobol sequence, shifted at random for each subject and part. Some are
+    draws from the prior, given its means and its Cholesky factor.
     """
     from scipy.stats.qmc import Sobol
 
     n, d = modes.shape
     roots = np.linalg.cholesky(covariances)
-    n_parts = min(N_PARTS, n_draws)
+    n_parts = min(SPREAD.n_parts, n_draws)
     sizes = [len(part) for part in np.array_split(np.empty(n_draws), n_parts)]
     even = Sobol(d, scramble=False).random_base2(int(np.ceil(np.log2(sizes[0]))))
     places = np.concatenate([
         (even[:size, None] + rng.random((n, d))) % 1.0 for size in sizes
     ])  # fmt: skip
     places = np.clip(places, 1e-16, 1 - 1e-16)
-    scale = SPREAD * np.sqrt(3) / np.pi
-    points = scale * np.log(places / (1 - places))
-    points = modes + np.einsum("nij,qnj->qni", roots, points)
-    log_density = np.log(places * (1 - places) / scale).sum(axis=2)
-    log_density -= np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    scale = SPREAD.about_modes * np.sqrt(3) / np.pi
+    units = scale * np.log(places / (1 - places))
+    points = modes + np.einsum("nij,qnj->qni", roots, units)
+    log_roots = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    if prior is None:
+        log_density = np.log(places * (1 - places) / scale).sum(axis=2) - log_roots
+        return ImportanceDraws(points, -log_density - np.log(n_draws), n_parts)
+    means, root = prior
+    of_prior = np.concatenate(
+        [np.arange(s) >= (1 - SPREAD.of_prior) * s for s in sizes]
+    )
+    points[of_prior] = means + ndtri(places[of_prior]) @ root.T
+    away, inverse = points[of_prior] - modes, np.linalg.inv(roots)
+    units[of_prior] = np.einsum("nij,qnj->qni", inverse, away)
+    units = units / scale
+    logistic = (-np.abs(units) - 2 * np.log1p(np.exp(-np.abs(units)))).sum(axis=2)
+    logistic -= d * np.log(scale) + log_roots
+    z = solve_triangular(root, (points - means).reshape(-1, d).T, lower=True)
+    normal = -0.5 * (z**2).sum(axis=0).reshape(n_draws, n)
+    normal -= 0.5 * d * np.log(2 * np.pi) + np.log(np.diag(root)).sum()
+    share = of_prior.mean()
+    with np.errstate(divide="ignore"):
+        log_density = np.logaddexp(np.log1p(-share) + logistic, np.log(share) + normal)
     return ImportanceDraws(points, -log_density - np.log(n_draws), n_parts)
 
 

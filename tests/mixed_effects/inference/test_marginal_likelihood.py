@@ -1,0 +1,49 @@
+"""Integrals over the latents of subjects."""
+
+import numpy as np
+from scipy.stats import multivariate_normal, norm
+
+from sktem.mixed_effects.inference.marginal_likelihood import importance_draws
+
+
+def log_integral(target, modes, covariances, prior):
+    """Return the logarithm of an integral by draws, and its error."""
+    rng = np.random.default_rng(0)
+    draws = importance_draws(modes, covariances, 20_000, rng, prior)
+    values, error = draws.log_likelihood(target(draws.points))
+    return values[0], error
+
+
+def test_a_second_mode_is_found_by_draws_from_the_prior():
+    def target(points):
+        bumps = norm.pdf(points, -1.5, 0.05) + norm.pdf(points, 1.5, 0.05)
+        with np.errstate(divide="ignore"):
+            return (norm.logpdf(points) + np.log(bumps))[..., 0]
+
+    mode, covariance = np.array([[-1.5]]), np.array([[[0.05**2]]])
+    exact = np.log(2 * norm.pdf(1.5, scale=np.sqrt(1 + 0.05**2)))
+    prior = np.zeros((1, 1)), np.eye(1)
+    value, error = log_integral(target, mode, covariance, prior)
+    assert abs(value - exact) < 4 * error < 0.2
+    # The negative control: half of the integral, and an error that does not know.
+    value, error = log_integral(target, mode, covariance, None)
+    assert abs(value - exact) > 20 * error
+
+
+def test_normal_integrals_with_correlated_priors():
+    rng = np.random.default_rng(1)
+    root = np.linalg.cholesky(np.cov(rng.normal(size=(3, 20))))
+    means, noise = rng.normal(size=(1, 3)), 0.3
+    y = rng.normal(size=3)
+    precision = np.linalg.inv(root @ root.T) + np.eye(3) / noise**2
+    covariance = np.linalg.inv(precision)
+    mode = covariance @ (np.linalg.solve(root @ root.T, means[0]) + y / noise**2)
+
+    def target(points):
+        prior = multivariate_normal(means[0], root @ root.T).logpdf(points[:, 0])
+        return prior[:, None] + norm.logpdf(y, points, noise).sum(axis=-1)
+
+    both = root @ root.T + noise**2 * np.eye(3)
+    exact = multivariate_normal(means[0], both).logpdf(y)
+    value, error = log_integral(target, mode[None], covariance[None], (means, root))
+    assert abs(value - exact) < 4 * error < 0.01
