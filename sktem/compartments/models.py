@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,12 +150,12 @@ class CompartmentModel(ABC):
         CompartmentModel
             The model, whose predictions are NaN where there would be more.
         """
-        model = object.__new__(type(self))
-        changes = {name: min(value, most) for name, value in self.__dict__.items()
-                   if name == "max_steps"}  # fmt: skip
-        if isinstance(inner := self.__dict__.get("model"), CompartmentModel):
-            changes["model"] = inner.hasty(most)
-        model.__dict__.update({**self.__dict__, **changes})
+        return self
+
+    def _with(self, **attributes) -> CompartmentModel:
+        """Return the model with other attributes."""
+        model = copy(self)
+        vars(model).update(attributes)
         return model
 
     def _events(self, records: Records):
