@@ -10,8 +10,14 @@ import numpy as np
 
 from sktem.choices import check_number
 from sktem.emissions.base import Emission, left_alive
-from sktem.emissions.regression import LEAST_VARIANCE, lagged
-from sktem.emissions.spread import Spread
+from sktem.emissions.lags import (
+    LEAST_VARIANCE,
+    TURNS,
+    error_spreads,
+    lagged,
+    possible_moments,
+    rows_before,
+)
 
 __all__ = ["Autoregression", "AutoregressionParams"]
 
@@ -38,30 +44,6 @@ class AutoregressionParams(NamedTuple):
     variances: np.ndarray
     centre: np.ndarray
     degenerate: int = 0
-
-
-class Ascent(NamedTuple):
-    """How the M-step alternates between means and coefficients.
-
-    Attributes
-    ----------
-    tol : float
-        Change of the means, in standard deviations of the errors, at which it ends.
-    max_iter : int
-        Rounds at most.
-    held : float
-        Weight of the means before, as a share of that of the data.
-    rcond : float
-        Directions of the regressors with less than this share of the largest are none.
-    """
-
-    tol: float = 1e-10
-    max_iter: int = 200
-    held: float = 1e-8
-    rcond: float = 1e-12
-
-
-ASCENT = Ascent()
 
 
 class Autoregression(Emission):
@@ -146,13 +128,7 @@ class Autoregression(Emission):
 
     def rows_before(self, X):
         """Return the rows on which the row after each one depends, the last first."""
-        rows = X.reshape(len(X), 1 + self.order, -1)[:, : self.order]
-        if np.isnan(rows).any():
-            raise ValueError(
-                f"the last {self.order} rows of each sequence must be observed to draw "
-                "what follows them"
-            )
-        return rows
+        return rows_before(X, self.order)
 
     def features(self, X):
         """Return the columns, and what one autoregression leaves of them."""
@@ -268,7 +244,7 @@ class Autoregression(Emission):
         coefficients, variances = params.coefficients[:, j], params.variances[:, j]
         left = _errors(self._about(moments, means), coefficients)
         best, least = (means, coefficients, left), np.inf
-        for _ in range(ASCENT.max_iter):
+        for _ in range(TURNS.max_iter):
             before = means
             means = self._means(moments, before, coefficients, variances)
             about = self._about(moments, means)
@@ -284,7 +260,7 @@ class Autoregression(Emission):
             if not short < least:  # of rounding errors, where a mean is open
                 break
             best, least = (means, coefficients, left), short
-            if (np.abs(means - before) <= ASCENT.tol * np.sqrt(variances)).all():
+            if (np.abs(means - before) <= TURNS.tol * np.sqrt(variances)).all():
                 break
         means, coefficients, left = best
         return means + params.centre[j], coefficients, left
@@ -301,7 +277,7 @@ class Autoregression(Emission):
         normal = (c * weights[:, None]).T @ c
         response = c.T @ (share * (steps * moments[:, 0, 1:]).sum(axis=1))
         # Where a unit root leaves a mean open, it stays about where it is.
-        held = max(ASCENT.held * weights.sum(), LEAST_VARIANCE) * np.eye(K)
+        held = max(TURNS.held * weights.sum(), LEAST_VARIANCE) * np.eye(K)
         return np.linalg.solve(normal + held, response + held @ before)
 
     def _about(self, moments, means):
@@ -320,7 +296,7 @@ class Autoregression(Emission):
         pooled = about
         if not self.switching_coefficients:
             pooled = (about / variances[:, None, None]).sum(axis=0)[None]
-        inverse = np.linalg.pinv(pooled[:, 1:, 1:], rcond=ASCENT.rcond, hermitian=True)
+        inverse = np.linalg.pinv(pooled[:, 1:, 1:], rcond=TURNS.rcond, hermitian=True)
         found = np.einsum("kij,kj->ki", inverse, pooled[:, 1:, 0])
         return np.broadcast_to(found, (len(about), self.order))
 
@@ -328,13 +304,8 @@ class Autoregression(Emission):
         """Return moments that data can have."""
         if params is None:
             raise ValueError("statistics of Autoregression are projected given params")
-        moments = self._moments(s, params)
-        values, vectors = np.linalg.eigh(moments)
-        least = -1e-9 * np.abs(values).max(axis=-1, keepdims=True)
-        if not (values < least).any():
-            return s, False
-        values = np.maximum(values, 0.0)[..., None, :]
-        return ((vectors * values) @ np.swapaxes(vectors, -1, -2)).ravel(), True
+        moments, left = possible_moments(self._moments(s, params))
+        return (moments.ravel(), True) if left else (s, False)
 
     def sample(self, params, states, rng):
         """Draw a row for each history of states, after rows at the means of these."""
@@ -358,11 +329,7 @@ class Autoregression(Emission):
 
     def spreads(self, params):
         """Return the variances of the errors."""
-        zeros = np.zeros_like(params.variances)
-        columns = np.arange(zeros.shape[1])
-        return [
-            Spread("diag", zeros, params.variances, self.reg_covar, columns, zeros[0])
-        ]
+        return error_spreads(params.variances, self.reg_covar)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of means, coefficients and variances."""

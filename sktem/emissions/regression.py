@@ -9,33 +9,16 @@ import numpy as np
 
 from sktem.choices import check_number
 from sktem.emissions.base import Emission, left_alive
-from sktem.emissions.spread import Spread
+from sktem.emissions.lags import (
+    LEAST_VARIANCE,
+    TURNS,
+    error_spreads,
+    lagged,
+    possible_moments,
+    rows_before,
+)
 
-__all__ = ["Regression", "RegressionParams", "lagged"]
-
-#: Directions of the regressors with less than this share of the largest are none, and
-#: eigenvalues of moments above minus this share are rounding errors.
-RCOND, ROUNDING = 1e-12, 1e-9
-#: Variances are not below this, of which squares can be taken.
-LEAST_VARIANCE = 1e-200
-
-
-class Rounds(NamedTuple):
-    """How coefficients that states share, and variances, are found by turns.
-
-    Attributes
-    ----------
-    tol : float
-        Relative change of the variances at which it ends.
-    most : int
-        Rounds at most.
-    """
-
-    tol: float = 1e-10
-    most: int = 200
-
-
-ROUNDS = Rounds()
+__all__ = ["Regression", "RegressionParams"]
 
 
 class RegressionParams(NamedTuple):
@@ -79,11 +62,11 @@ class Regression(Emission):
         Whether there is an intercept.
     switching_variance : bool, default=True
         Whether each state has its own variances.
+    reg_covar : float, default=1e-6
+        Added to the variances.
     shared : sequence of int or "lags", default=()
         Regressors whose coefficients all states share: columns of ``exog``, and "lags"
         for the rows before.
-    reg_covar : float, default=1e-6
-        Added to the variances.
 
     Notes
     -----
@@ -119,15 +102,15 @@ class Regression(Emission):
         exog=(),
         fit_intercept=True,
         switching_variance=True,
-        shared=(),
         reg_covar=1e-6,
+        shared=(),
     ):
         self.order = order
         self.exog = exog
         self.fit_intercept = fit_intercept
         self.switching_variance = switching_variance
-        self.shared = shared
         self.reg_covar = reg_covar
+        self.shared = shared
 
     # Rows -----------------------------------------------------------------------
 
@@ -289,7 +272,7 @@ class Regression(Emission):
         mass, moments = _moments(s, K, m, q)
         alive, degenerate = left_alive(mass)
         shared, variances = self.is_shared(q), params.variances
-        for _ in range(ROUNDS.most):
+        for _ in range(TURNS.max_iter):
             coefficients = _least_squares(moments, shared, 1.0 / variances)
             left = np.where(alive, _left(moments, coefficients), 0.0)
             before = variances
@@ -301,7 +284,7 @@ class Regression(Emission):
             weights = np.maximum(variances + self.reg_covar, LEAST_VARIANCE)
             variances = np.where(alive | (not self.switching_variance), weights, before)
             # Shared coefficients are weighted by the variances, which depend on them.
-            done = np.abs(variances - before) <= ROUNDS.tol * variances
+            done = np.abs(variances - before) <= TURNS.tol * variances
             if done.all() or not (shared.any() and self.switching_variance):
                 break
         updated = params._replace(coefficients=coefficients, degenerate=degenerate)
@@ -319,12 +302,9 @@ class Regression(Emission):
         if params is None:
             raise ValueError("statistics of Regression are projected given params")
         mass, moments = _moments(s, *params.coefficients.shape)
-        values, vectors = np.linalg.eigh(moments)
-        least = -ROUNDING * np.abs(values).max(axis=-1, keepdims=True)
-        if not ((mass < 0).any() or (values < least).any()):
+        moments, left = possible_moments(moments)
+        if not (left or (mass < 0).any()):
             return s, False
-        values = np.maximum(values, 0.0)[..., None, :]
-        moments = (vectors * values) @ np.swapaxes(vectors, -1, -2)
         mass = moments[..., 1, 1] if self.fit_intercept else np.maximum(mass, 0.0)
         flat = moments.reshape(*mass.shape, -1)
         return np.concatenate([mass[..., None], flat], axis=-1).ravel(), True
@@ -380,13 +360,7 @@ class Regression(Emission):
             Rows before, the last one first.
         """
         self._check_drawn()
-        rows = X.reshape(len(X), 1 + self.order, -1)[:, : self.order]
-        if np.isnan(rows).any():
-            raise ValueError(
-                f"the last {self.order} rows of each sequence must be observed to draw "
-                "what follows them"
-            )
-        return rows
+        return rows_before(X, self.order)
 
     def mean(self, params):
         """Return the intercepts, of regressions on nothing else."""
@@ -404,11 +378,7 @@ class Regression(Emission):
 
     def spreads(self, params):
         """Return the variances of the errors."""
-        zeros = np.zeros_like(params.variances)
-        columns = np.arange(zeros.shape[1])
-        return [
-            Spread("diag", zeros, params.variances, self.reg_covar, columns, zeros[0])
-        ]
+        return error_spreads(params.variances, self.reg_covar)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of coefficients and variances."""
@@ -435,7 +405,7 @@ def _least_squares(moments, shared, weights):
     """Return coefficients (K, m, q), those that are shared the same for all states."""
     z_z, z_y = moments[..., 1:, 1:], moments[..., 1:, 0]
     if not shared.any():
-        inverse = np.linalg.pinv(z_z, rcond=RCOND, hermitian=True)
+        inverse = np.linalg.pinv(z_z, rcond=TURNS.rcond, hermitian=True)
         return np.einsum("kjab,kjb->kja", inverse, z_y)
     K, m, q = z_y.shape
     n_own = K * int((~shared).sum())
@@ -449,7 +419,7 @@ def _least_squares(moments, shared, weights):
         own = weights[k][:, None] * z_y[k]
         normal[:, places[k][:, None], places[k]] += weights[k][:, None, None] * z_z[k]
         response[:, places[k]] += own
-    inverse = np.linalg.pinv(normal, rcond=RCOND, hermitian=True)
+    inverse = np.linalg.pinv(normal, rcond=TURNS.rcond, hermitian=True)
     found = np.einsum("jab,jb->ja", inverse, response)
     return found[:, places].swapaxes(0, 1)
 
@@ -466,13 +436,3 @@ def _moments(s, K, m, q):
     """Return masses (K, m) and moments (K, m, 1 + q, 1 + q) of statistics."""
     parts = s.reshape(K, m, 1 + (1 + q) ** 2)
     return parts[..., 0], parts[..., 1:].reshape(K, m, 1 + q, 1 + q)
-
-
-def lagged(X, columns, offsets, order):
-    """Return rows with some columns of the rows before; NaN before the first."""
-    since = np.arange(len(X)) - np.repeat(offsets[:-1], np.diff(offsets))
-    lags = [X]
-    for lag in range(1, order + 1):
-        before = np.roll(X[:, columns], lag, axis=0)
-        lags.append(np.where((since >= lag)[:, None], before, np.nan))
-    return np.concatenate(lags, axis=1) if order else X
