@@ -82,11 +82,13 @@ class Chain(BaseEstimator):
         """State of a row in each of them."""
         return np.arange(self.n_states)
 
-    def of_visible(self, probabilities) -> np.ndarray:
+    def probabilities_of_states(self, hidden) -> np.ndarray:
         """Return probabilities of states, given those of what is smoothed."""
-        if self.n_hidden == self.n_states:
-            return probabilities
-        return probabilities @ np.eye(self.n_states)[self.states_of_hidden]
+        return hidden
+
+    def path_of_states(self, hidden) -> np.ndarray:
+        """Return states, given what is smoothed at each row."""
+        return hidden
 
     @property
     def plain(self) -> Chain | None:

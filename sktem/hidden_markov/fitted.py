@@ -79,16 +79,16 @@ class FittedSequences(NamedTuple):
         for place, part, L, rows, matrices in self._parts(X):
             paths = self.model.chain.recursions.most_probable(L, rows.offsets, matrices)
             states[place], scores[part] = paths
-        return self.model.chain.states_of_hidden[states], scores
+        return self.model.chain.path_of_states(states), scores
 
     def smooth(self, X):
         """Return the probabilities of the states given all rows of a sequence."""
         chain = self.model.chain
         gamma = np.empty((X.n_rows, chain.n_states))
-        for part in each_part(X, self.model.chain.n_hidden):
+        for part in each_part(X, chain.n_hidden):
             place = slice(int(X.offsets[part.start]), int(X.offsets[part.stop]))
             smoothed = self.model.smoothed(X[part], self.params)[0]
-            gamma[place] = chain.of_visible(smoothed.gamma)
+            gamma[place] = chain.probabilities_of_states(smoothed.gamma)
         return gamma
 
     def long_paths(self, X: LongSequence):
@@ -106,7 +106,7 @@ class FittedSequences(NamedTuple):
         for place, _, L, rows, matrices in self._parts(X):
             filtered = chain.recursions.filtered_probabilities
             shares = filtered(L, rows.offsets, matrices)[0]
-            probabilities[place] = chain.of_visible(shares)
+            probabilities[place] = chain.probabilities_of_states(shares)
         return probabilities
 
     def carried(self, X) -> np.ndarray:

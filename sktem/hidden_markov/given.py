@@ -187,11 +187,13 @@ def chain_of(estimator, prior_share, longest=None, scale=None) -> Chain:
         "prior_share": prior_share,
     }
     durations = durations_of(estimator.durations)
-    memory = emission_of(estimator).memory
+    emission = emission_of(estimator)
+    memory = emission.memory
     if memory and not (durations is scale is estimator.tied_emissions is None):
         raise ValueError(
-            "Autoregression depends on histories of states, for which there are no "
-            "durations, covariates or tied_emissions: emissions.Regression has these"
+            f"{type(emission).__name__} depends on histories of states, for which "
+            "there are no durations, covariates or tied_emissions: "
+            "emissions.Regression has these"
         )
     if durations is None:
         if "durations" in fixed:

@@ -52,6 +52,14 @@ class HistoryChain(Chain):
         """State of a row in each history."""
         return np.arange(self.n_hidden) // self.n_states**self.memory
 
+    def probabilities_of_states(self, hidden) -> np.ndarray:
+        """Return probabilities of states, given those of histories."""
+        return hidden @ np.eye(self.n_states)[self.states_of_hidden]
+
+    def path_of_states(self, hidden) -> np.ndarray:
+        """Return states, given the history at each row."""
+        return self.states_of_hidden[hidden]
+
     def expanded(self, params, covariates=None):
         """Return start and transitions of histories, and their states."""
         state, histories = self.states_of_hidden, np.arange(self.n_hidden)
@@ -91,4 +99,4 @@ class HistoryChain(Chain):
 
     def of_draws(self, states, X, params) -> np.ndarray:
         """Return mean statistics of each sequence over draws, (n_draws, n_rows)."""
-        return super().of_draws(self.states_of_hidden[np.asarray(states)], X, params)
+        return super().of_draws(self.path_of_states(np.asarray(states)), X, params)

@@ -304,7 +304,7 @@ def long_probabilities(model, X: LongSequence, params) -> Iterator[np.ndarray]:
     for k in range(X.n_blocks):
         block = X.block(k)
         smoothed = _smoothed(model, block, params, entries[k], *later[k])[0]
-        yield model.chain.of_visible(smoothed.gamma[: block.n_rows])
+        yield model.chain.probabilities_of_states(smoothed.gamma[: block.n_rows])
 
 
 def long_paths(model, X: LongSequence, params) -> Iterator[np.ndarray]:
@@ -332,7 +332,7 @@ def long_paths(model, X: LongSequence, params) -> Iterator[np.ndarray]:
     for k in range(n_blocks):
         block = X.block(k)
         states = _traced(model, block, params, entries[k], *following[k])[0]
-        yield model.chain.states_of_hidden[states[: block.n_rows]]
+        yield model.chain.path_of_states(states[: block.n_rows])
 
 
 @one_blas_thread

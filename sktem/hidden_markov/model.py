@@ -182,7 +182,7 @@ class SequenceModel(LatentModel):
         None too where rows have matrices of their own, or only logarithms do.
         """
         by_blocks = getattr(self.chain.recursions, "smoothed_by_blocks", None)
-        size = rows_of_part(self.chain.n_states)
+        size = rows_of_part(self.chain.n_hidden)
         is_long = len(X) == 1 and X.n_rows > 2 * size
         if not is_long or by_blocks is None or X.covariates is not None:
             return None

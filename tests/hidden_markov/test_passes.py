@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from sktem.emissions import Gaussian
+from sktem.emissions import Autoregression, Gaussian
 from sktem.hidden_markov.chain import Chain, ChainParams
+from sktem.hidden_markov.history_chain import HistoryChain
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
 from sktem.hidden_markov.rows import ObservedSequences
 
@@ -38,3 +39,20 @@ def test_blocks_add_up(n, K, by_blocks, memory_budget, global_random_seed):
         alone = ObservedSequences(np.array([0, first, n]), X, labels)
         other = model.expected_statistics(alone, params, np.array([2.0, 2.0]))
         assert not np.allclose(2 * other[0], expected[0], rtol=1e-4)
+
+
+def test_blocks_of_histories_add_up(memory_budget):
+    rng = np.random.default_rng(0)
+    start, A = rng.dirichlet(np.ones(2)), rng.dirichlet(np.ones(2), size=2)
+    emission, offsets = Autoregression(2), np.array([0, 90])
+    X = emission.with_lags(rng.normal(size=(90, 1)).cumsum(axis=0), offsets)
+    params = emission.start(X, rng.dirichlet(np.ones(2), size=90))
+    params = HiddenMarkovParams(ChainParams(start, A), params)
+    model = SequenceModel(HistoryChain(2, memory=2), emission, params)
+    sequence = ObservedSequences(offsets, X)
+    expected = model.expected_statistics(sequence, params)
+    memory_budget(cached=10 * 32)  # ten rows of eight histories
+    found = model.expected_statistics(sequence, params)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12, atol=1e-12)
+    assert found[1] == pytest.approx(expected[1], rel=1e-12)
+    assert model._sums_by_blocks(sequence, params, None) is not None
