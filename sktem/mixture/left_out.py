@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from sktem import budget
 from sktem.emissions.marginals import Marginal
 
 __all__ = ["left_out_scores", "widened_outputs"]
@@ -56,7 +57,7 @@ class LeftOut(NamedTuple):
     leverage: np.ndarray
 
     @classmethod
-    def of(cls, mixture, X, R, prior_rows, weights=None) -> LeftOut:
+    def of(cls, mixture, X, R, masses, prior_rows) -> LeftOut:
         """Return them for rows and the responsibilities with which they are learned.
 
         Parameters
@@ -67,15 +68,14 @@ class LeftOut(NamedTuple):
             Rows, complete.
         R : ndarray of shape (n, K)
             Responsibilities.
+        masses : ndarray of shape (K,)
+            Sums of the responsibilities of all rows that are learned.
         prior_rows : float
             Weight of the prior of the covariances, in rows.
-        weights : ndarray of shape (n,) or None, default=None
-            How often each row is there: it is left out once.
         """
-        weights = np.ones(len(X)) if weights is None else weights
-        n, d, least = weights.sum(), X.shape[1], WIDENING.least_left
+        n, d, least = masses.sum(), X.shape[1], WIDENING.least_left
         tied, diagonal = (mixture.covariance_type == t for t in ("tied", "diag"))
-        factors, masses = mixture.precisions_cholesky_, weights @ R
+        factors = mixture.precisions_cholesky_
         log_joint, moves, leverages = (np.empty(R.shape) for _ in range(3))
         for k, (r, mass) in enumerate(zip(R.T, masses, strict=True)):
             factor = factors if tied else factors[k]
@@ -119,8 +119,12 @@ def left_out_scores(mixture, X, prior_rows) -> np.ndarray:
     ndarray of shape (n_samples,)
         Log-densities.
     """
-    left_out = LeftOut.of(mixture, X, mixture.predict_proba(X), prior_rows)
-    return logsumexp(left_out.log_joint, axis=1)
+    R, scores = mixture.predict_proba(X), np.empty(len(X))
+    masses = R.sum(axis=0)
+    for rows in _blocks(X):
+        of_rows = LeftOut.of(mixture, X[rows], R[rows], masses, prior_rows)
+        scores[rows] = logsumexp(of_rows.log_joint, axis=1)
+    return scores
 
 
 def widened_outputs(mixture, rows, weights, n_inputs, prior_rows):
@@ -164,19 +168,20 @@ def widened_outputs(mixture, rows, weights, n_inputs, prior_rows):
     R = mixture.predict_proba(rows)
     X = rows[:, inputs]
     X = mixture.impute(rows)[:, inputs] if np.isnan(X).any() else X
-    left_out = LeftOut.of(mixture.marginal(inputs), X, R, prior_rows, weights)
-    squares = np.empty(R.shape)
-    for k, spread in enumerate(fill.spreads):
-        apart = rows[:, outputs] - fill.expected(X, gaussian.means[k], k)
-        squares[:, k] = (apart * np.linalg.solve(spread, apart.T).T).sum(axis=1)
-    squares *= (left_out.moved / (1 - left_out.leverage)) ** 2
-    sizes = np.linalg.slogdet(fill.spreads)[1]
-    factor = _widening(
-        squares[known],
-        (left_out.log_joint - sizes / 2)[known],
-        weights[known],
-        len(outputs),
-    )
+    masses, of_inputs = weights @ R, mixture.marginal(inputs)
+    squares, log_joint = np.empty(R.shape), np.empty(R.shape)
+    for block in _blocks(rows):
+        left_out = LeftOut.of(of_inputs, X[block], R[block], masses, prior_rows)
+        for k, spread in enumerate(fill.spreads):
+            apart = rows[block, n_inputs:] - fill.expected(
+                X[block], gaussian.means[k], k
+            )
+            own = (apart * np.linalg.solve(spread, apart.T).T).sum(axis=1)
+            squares[block, k] = own
+        squares[block] *= (left_out.moved / (1 - left_out.leverage)) ** 2
+        log_joint[block] = left_out.log_joint
+    log_joint -= np.linalg.slogdet(fill.spreads)[1] / 2
+    factor = _widening(squares[known], log_joint[known], weights[known], len(outputs))
     if factor == 1:
         return mixture, factor
     full[:, n_inputs:, n_inputs:] += (factor - 1) * fill.spreads
@@ -191,6 +196,12 @@ def widened_outputs(mixture, rows, weights, n_inputs, prior_rows):
     params = params._replace(emission=gaussian)
     columns = np.arange(rows.shape[1])
     return mixture._of_columns(model.emission, params, columns), factor
+
+
+def _blocks(rows):
+    """Return slices of rows that stay in the cache."""
+    size = max(1, budget.MEMORY.cached // rows.shape[1])
+    return [slice(start, start + size) for start in range(0, len(rows), size)]
 
 
 def _widening(squares, log_joint, weights, n_outputs) -> float:

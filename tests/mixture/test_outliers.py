@@ -114,7 +114,9 @@ def test_errors():
 
 
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag"])
-def test_left_out_scores_are_those_of_a_fit_without_the_row(covariance_type):
+def test_left_out_scores_are_those_of_a_fit_without_the_row(
+    covariance_type, memory_budget
+):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 4)) @ rng.normal(size=(4, 4)) + 3
     detector = MixtureOutlierDetector(1, covariance_type=covariance_type).fit(X)
@@ -129,6 +131,9 @@ def test_left_out_scores_are_those_of_a_fit_without_the_row(covariance_type):
         law = multivariate_normal(others.mean(axis=0), covariance)
         expected.append(law.logpdf(X[i]))
     scores = left_out_scores(detector.mixture_, X, prior)
+    memory_budget(cached=40)  # rows go by blocks of ten
+    blocks = left_out_scores(detector.mixture_, X, prior)
+    np.testing.assert_allclose(blocks, scores, rtol=1e-12)
     np.testing.assert_allclose(scores, expected, atol=1e-5)  # reg_covar
     assert (detector.score_samples(X) > np.array(expected) + 1e-3).all()
 

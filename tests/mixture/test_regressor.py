@@ -211,7 +211,7 @@ def test_intervals_of_few_rows_hold_for_new_rows(covariance_type):
     assert np.mean(abs(y[300:] - middle) < narrow) < inside - 0.01
 
 
-def test_weights_and_holes_widen_as_rows_do():
+def test_weights_and_holes_widen_as_rows_do(memory_budget):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 4))
     y = X[:, 0] + rng.normal(size=60)
@@ -222,6 +222,9 @@ def test_weights_and_holes_widen_as_rows_do():
         np.repeat(X, weights, axis=0), np.repeat(y, weights)
     )
     np.testing.assert_allclose(weighted.widening_, repeated.widening_, rtol=1e-6)
+    memory_budget(cached=50)
+    blocks = GaussianMixtureRegressor(**settings).fit(X, y, weights)
+    np.testing.assert_allclose(blocks.widening_, weighted.widening_, rtol=1e-6)
     X[rng.random(X.shape) < 0.1] = np.nan
     y[:5] = np.nan
     assert GaussianMixtureRegressor(**settings).fit(X, y).widening_ > 1
