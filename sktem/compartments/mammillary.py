@@ -128,9 +128,9 @@ class _Mammillary(CompartmentModel):
         closed = self.elimination == "linear" and self._entry.input_kind == 0
         return closed and self._code in (0, 1)
 
-    def hasty(self, most):
-        """Return the model with fewer steps between two records, for a search."""
-        return self._with(max_steps=min(self.max_steps, most))
+    def _of_hasty(self, most):
+        """Return the attributes that the model with fewer steps has instead."""
+        return {"max_steps": min(self.max_steps, most)}
 
     def _psi(self, records, parameters):
         """Return parameters; those of a zero-order absorption are of doses too."""

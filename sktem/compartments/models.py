@@ -150,13 +150,13 @@ class CompartmentModel(ABC):
         CompartmentModel
             The model, whose predictions are NaN where there would be more.
         """
-        return self
-
-    def _with(self, **attributes) -> CompartmentModel:
-        """Return the model with other attributes."""
         model = copy(self)
-        vars(model).update(attributes)
+        vars(model).update(self._of_hasty(most))
         return model
+
+    def _of_hasty(self, most):
+        """Return the attributes that the model with fewer steps has instead."""
+        return {}
 
     def _events(self, records: Records):
         """Return the events of records, None where they are as the columns say."""

@@ -190,9 +190,9 @@ class ODE(CompartmentModel):
         )  # fmt: skip
         return amounts
 
-    def hasty(self, most):
-        """Return the model with fewer steps between two records, for a search."""
-        return self._with(max_steps=min(self.max_steps, most))
+    def _of_hasty(self, most):
+        """Return the attributes that the model with fewer steps has instead."""
+        return {"max_steps": min(self.max_steps, most)}
 
     def _compiled_rhs(self):
         """Return the right-hand side for compiled code, False for SciPy's integrators.

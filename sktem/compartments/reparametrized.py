@@ -65,9 +65,9 @@ class Reparametrized(CompartmentModel):
         """Whether the model has a closed form."""
         return self.model.has_closed_form
 
-    def hasty(self, most):
-        """Return the model with fewer steps between two records, for a search."""
-        return self._with(model=self.model.hasty(most))
+    def _of_hasty(self, most):
+        """Return the attributes that the model with fewer steps has instead."""
+        return {"model": self.model.hasty(most)}
 
     def check_names(self, names) -> None:
         """Raise an error unless parameters have these names.

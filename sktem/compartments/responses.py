@@ -129,9 +129,9 @@ class Responses(CompartmentModel):
         plain = self.model is None or self.model.has_closed_form
         return plain and not self.hazards
 
-    def hasty(self, most):
-        """Return the model with fewer steps between two records, for a search."""
-        return self if self.model is None else self._with(model=self.model.hasty(most))
+    def _of_hasty(self, most):
+        """Return the attributes that the model with fewer steps has instead."""
+        return {} if self.model is None else {"model": self.model.hasty(most)}
 
     def check_names(self, names) -> None:
         """Raise an error unless parameters have these names.
