@@ -152,7 +152,7 @@ def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
             behind += 1
         if behind >= rule.patience:
             break
-    larger = len(params.chain.start) + 1
+    larger = K - behind + 1
     if larger in refused:
         warn_user(f"{larger} states were refused: {refused[larger]}", FitWarning)
     if K == rule.most and behind == 0:
