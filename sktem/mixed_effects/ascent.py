@@ -177,6 +177,11 @@ class Ascent(NamedTuple):
     information: LouisInformation | None = None
     by_nodes: ByNodes = ByNodes()
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether the likelihood is finite there."""
+        return self.value > -np.inf
+
 
 def climb(model, rows, params, rng, start=None):
     """Do Newton steps on the likelihood while it gains, see :func:`ascend`."""
