@@ -14,6 +14,7 @@ from sktem.emissions.base import (
     left_alive,
     zero_filled,
 )
+from sktem.emissions.directions import positive_directions
 from sktem.emissions.poisson import LEAST_RATE, check_counts
 from sktem.emissions.scarcity import counted_shares
 
@@ -163,6 +164,14 @@ class NegativeBinomial(Emission):
         """Draw a row for each of the given states."""
         mu, r = params.means[states], params.sizes[states]
         return rng.poisson(rng.gamma(r, mu / r)).astype(np.float64)
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of means and sizes; of the latter not where infinite."""
+        means, sizes = params.means, params.sizes
+        spread = np.minimum(means, np.sqrt(means + means**2 / sizes))
+        yield from positive_directions("means", means, spread)
+        bounds = LEAST_SIZE, LARGEST_SIZE
+        yield from positive_directions("sizes", sizes, None, *bounds)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of means and sizes."""

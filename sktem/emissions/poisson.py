@@ -14,6 +14,7 @@ from sktem.emissions.base import (
     start_from,
     zero_filled,
 )
+from sktem.emissions.directions import positive_directions
 from sktem.emissions.scarcity import counted_shares
 
 __all__ = ["Poisson", "PoissonParams", "check_counts"]
@@ -101,6 +102,10 @@ class Poisson(Emission):
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         return rng.poisson(params.rates[states]).astype(np.float64)
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of the rates."""
+        yield from positive_directions("rates", params.rates)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of rates."""
