@@ -24,6 +24,7 @@ from sktem.estimators.fit_warnings import warn_of_run
 from sktem.estimators.parameters import (
     Average,
     BatchSize,
+    NumberOfStates,
     SamplerLike,
     Sampling,
     Seed,
@@ -254,7 +255,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     def __init__(
         self,
-        n_states: int | str = 2,
+        n_states: NumberOfStates = 2,
         *,
         emission="gaussian",
         start_init=None,

@@ -21,6 +21,7 @@ from sktem.estimators.parameters import (
     Auto,
     Average,
     BatchSize,
+    NumberOfStates,
     SamplerLike,
     Sampling,
     Seed,
@@ -202,7 +203,7 @@ class StochasticEMMixture(MixtureEstimator):
 
     def __init__(
         self,
-        n_components: int = 1,
+        n_components: NumberOfStates = 1,
         *,
         emission="gaussian",
         init_params="kmeans",
