@@ -188,8 +188,9 @@ def _check(model):
     for block in [] if model.fixed_emission else blocks or [emission]:
         if type(block).free_directions is Emission.free_directions:
             raise ValueError(
-                "standard_errors needs an emission whose parameters are identified, or "
-                f"fixed=['emission']; got {block!r}"
+                "standard_errors needs fixed=['emission'] or an emission that has "
+                "free_directions, as all have whose parameters are identified; got "
+                f"{block!r}"
             )
 
 
