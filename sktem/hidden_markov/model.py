@@ -10,12 +10,13 @@ import numpy as np
 from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.row_random import row_keys
 from sktem.hidden_markov.chain import Chain
+from sktem.hidden_markov.gaussian_pass import GaussianPass
 from sktem.hidden_markov.long_sequence import (
     LongSequence,
     long_log_likelihood,
     long_statistics,
 )
-from sktem.hidden_markov.rows import ObservedSequences, each_part, rows_of_part
+from sktem.hidden_markov.rows import ObservedSequences, each_part
 from sktem.kernels.blocks import iterate_blocks
 from sktem.models.base import LatentModel
 from sktem.sequences.rows import each_block, rows_of
@@ -163,42 +164,23 @@ class SequenceModel(LatentModel):
     @one_blas_thread
     def _sums(self, X, params, sample_weight):
         """Return sums of statistics and log-likelihoods over sequences."""
+        found = []
+        by_arrays = GaussianPass.of(self, X, params)
+        if by_arrays is not None:
+            sums, left_out = by_arrays.totals(
+                self._each(by_arrays.sums, X, sample_weight)
+            )
+            if not len(left_out):
+                return sums
+            X, found = X[left_out], [sums]
+            sample_weight = None if sample_weight is None else sample_weight[left_out]
 
-        def sums(part):
+        def sums_of(part, weights):
             rows = X[part]
-            weights = None if sample_weight is None else sample_weight[part]
-            sums = self._sums_by_blocks(rows, params, weights)
-            if sums is None:
-                smoothed, matrices = self.smoothed(rows, params, weights)
-                sums = self._of_smoothed(rows, smoothed, matrices, params, weights)
-            return sums
+            smoothed, matrices = self.smoothed(rows, params, weights)
+            return self._of_smoothed(rows, smoothed, matrices, params, weights)
 
-        parts = self._each(sums, list(each_part(X, self.chain.n_hidden)))
-        return tuple(_total(terms) for terms in zip(*parts, strict=True))
-
-    def _sums_by_blocks(self, X, params, weights):
-        """Return the sums over one long sequence, None of others.
-
-        None too where rows have matrices of their own, or only logarithms do.
-        """
-        by_blocks = getattr(self.chain.recursions, "smoothed_by_blocks", None)
-        size = rows_of_part(self.chain.n_hidden)
-        is_long = len(X) == 1 and X.n_rows > 2 * size
-        if not is_long or by_blocks is None or X.covariates is not None:
-            return None
-        matrices, found = self.chain.matrices(params.chain, X), []
-        blocks = by_blocks(
-            lambda rows: self.log_densities(X.piece(rows), params),
-            X.n_rows,
-            matrices,
-            weights,
-            size,
-        )
-        for rows, block in blocks:
-            if block is None:
-                return None
-            piece = X.piece(rows)
-            found.append(self._of_smoothed(piece, block, matrices, params, weights))
+        found += self._each(sums_of, X, sample_weight)
         return tuple(_total(terms) for terms in zip(*found, strict=True))
 
     def _of_smoothed(self, X, smoothed, matrices, params, weights):
@@ -216,12 +198,16 @@ class SequenceModel(LatentModel):
             X.X[mask], self.by_emission(gamma[mask]), params
         )
 
-    def _each(self, function, parts):
+    def _each(self, function, X, sample_weight=None):
         """Return results for parts, in order, by threads where there are several."""
-        results = iterate_blocks(
-            lambda index, _: function(parts[index]), len(parts), 1, self.n_jobs
-        )
-        return list(results)
+        parts = list(each_part(X, self.chain.n_hidden))
+
+        def of_part(index, _):
+            part = parts[index]
+            weights = None if sample_weight is None else sample_weight[part]
+            return function(part, weights)
+
+        return list(iterate_blocks(of_part, len(parts), 1, self.n_jobs))
 
     @one_blas_thread
     def posterior(self, X, params):
@@ -309,15 +295,13 @@ class SequenceModel(LatentModel):
     def _log_likelihoods(self, X, params):
         """Return the log-likelihoods of sequences in memory."""
 
-        def values(part):
+        def values(part, _):
             rows = X[part]
             matrices = self.chain.matrices(params.chain, rows)
             L = self.log_densities(rows, params)
             return self.chain.recursions.log_likelihoods(L, rows.offsets, matrices)
 
-        return np.concatenate(
-            self._each(values, list(each_part(X, self.chain.n_hidden))) or [np.empty(0)]
-        )
+        return np.concatenate(self._each(values, X) or [np.empty(0)])
 
     # The M-step -----------------------------------------------------------------
 

@@ -19,7 +19,6 @@ __all__ = [
     "log_likelihoods",
     "most_probable",
     "smoothed",
-    "smoothed_by_blocks",
 ]
 
 #: numba is imported on first use.
@@ -187,7 +186,7 @@ def filtered(L, offsets, matrices: Matrices) -> Filtered:
     return result
 
 
-def smoothed(L, offsets, matrices: Matrices, weights=None, next_row=NOTHING):
+def smoothed(L, offsets, matrices: Matrices, weights=None):
     """Smooth sequences, given log-densities of their rows.
 
     Parameters
@@ -200,8 +199,6 @@ def smoothed(L, offsets, matrices: Matrices, weights=None, next_row=NOTHING):
         Probabilities of the chain.
     weights : ndarray of shape (n_sequences,) or None, default=None
         Weights of the sequences.
-    next_row : ndarray of shape (width,), default=nothing
-        As of the kernel ``backward``, where the last sequence continues.
 
     Returns
     -------
@@ -213,7 +210,7 @@ def smoothed(L, offsets, matrices: Matrices, weights=None, next_row=NOTHING):
     row_weights = NOTHING if weights is None else weights
     _kernels("scaled").backward(
         forward.b, forward.a, forward.c, offsets, matrices.transitions, matrices.which,
-        row_weights, next_row, gamma, forward.failed,
+        row_weights, NOTHING, gamma, forward.failed,
     )  # fmt: skip
     others = {}
     for i in np.flatnonzero(forward.failed).tolist():
@@ -224,67 +221,6 @@ def smoothed(L, offsets, matrices: Matrices, weights=None, next_row=NOTHING):
         forward.log_likelihood[i] = in_logs.log_likelihood
         others[i] = weight * in_logs.transitions()
     return Smoothed(gamma, forward.log_likelihood, forward.a, forward.b, others)
-
-
-def smoothed_by_blocks(densities, n, matrices: Matrices, weights, size):
-    """Yield the blocks of one long sequence, smoothed, from the last to the first.
-
-    What is computed of a block stays in the cache from one function to the next.
-
-    Parameters
-    ----------
-    densities : callable
-        Returns log-densities of a slice of rows.
-    n : int
-        Number of rows.
-    matrices : Matrices
-        Probabilities of the chain, the same at all rows.
-    weights : ndarray of shape (1,) or None
-        Weight of the sequence.
-    size : int
-        Rows of a block.
-
-    Yields
-    ------
-    rows : slice
-        Rows of the block.
-    block : Smoothed or None
-        Their probabilities, with the factors of the transitions to the next block, and
-        with the first block the log-likelihood of all; None, and nothing more, where
-        only logarithms do.
-    """
-    start, transitions, which, n_states = matrices
-    blocks = [slice(first, min(first + size, n)) for first in range(0, n, size)]
-    # One array: the allocator would return the pages of two after each pass.
-    b, a = np.empty((2, n, start.shape[1]))
-    c, value, failed = np.ones(n), np.zeros(1), np.zeros(1, dtype=bool)
-    total, next_row = 0.0, NOTHING
-    for rows in blocks:
-        ends = np.array([0, rows.stop - rows.start])
-        parts = b[rows], a[rows], c[rows], value, failed
-        _kernels("scaled").forward(
-            densities(rows), ends, start, transitions, which, *parts
-        )
-        if failed[0]:
-            yield rows, None
-            return
-        total += float(value[0])
-        last = rows.stop - 1
-        start = (a[last] / c[last] @ transitions[0, 0])[None]
-    weights = NOTHING if weights is None else weights
-    for rows in reversed(blocks):
-        ends = np.array([0, rows.stop - rows.start])
-        gamma = np.empty((ends[1], n_states))
-        _kernels("scaled").backward(
-            b[rows], a[rows], c[rows], ends, transitions, which, weights, next_row,
-            gamma, failed,
-        )  # fmt: skip
-        if failed[0]:
-            yield rows, None
-            return
-        next_row, more = b[rows.start], slice(rows.start, rows.stop + 1)
-        of_all = np.array([0.0 if rows.start else total])
-        yield rows, Smoothed(gamma, of_all, a[more], b[more], {})
 
 
 class ByLogarithms(NamedTuple):

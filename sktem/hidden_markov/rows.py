@@ -67,17 +67,6 @@ class ObservedSequences(Sequences):
             return start
         return np.where(np.isnan(self.entry), start, self.entry)
 
-    def piece(self, rows: slice) -> ObservedSequences:
-        """Return some rows of one sequence, as a sequence that continues another."""
-        X, labels, covariates = (
-            None if values is None else values[rows]
-            for values in (self.X, self.labels, self.covariates)
-        )
-        offsets, is_first = np.array([0, rows.stop - rows.start]), rows.start == 0
-        entry = self.entry if is_first else np.zeros((1, 1))
-        unseen = self.unseen and is_first
-        return ObservedSequences(offsets, X, labels, covariates, entry, unseen)
-
     def continued(self, before: np.ndarray) -> ObservedSequences:
         """Return the same with a first sequence that continues another one.
 

@@ -12,17 +12,25 @@ import numpy as np
 from numba import njit
 
 # Adding 1.5 * 2**52 rounds a small float to an integer, found in its low bits.
-_ROUNDER = 6755399441055744.0
-_LOG2_E = 1.4426950408889634
-# log(2) in two parts; the high one has 32 low zero bits: n * _LN2_HIGH is exact.
-_LN2_HIGH = 6.93147180369123816490e-01
-_LN2_LOW = 1.90821492927058770002e-10
+ROUNDER = 6755399441055744.0
+LOG2_E = 1.4426950408889634
+# log(2) in two parts; the high one has 32 low zero bits: n * LN2_HIGH is exact.
+LN2_HIGH = 6.93147180369123816490e-01
+LN2_LOW = 1.90821492927058770002e-10
 _LN2 = 0.6931471805599453
+# Minimax polynomial of (exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2, in pairs.
+COEFFICIENTS = (
+    (0.500000000000001, 0.16666666666666421),
+    (0.04166666666653482, 0.008333333333490267),
+    (0.0013888888942554082, 0.00019841269512713158),
+    (2.4801494102868665e-05, 2.7557582796131543e-06),
+    (2.762992048767832e-07, 2.5000739892727072e-08),
+)
 # Below this the exponential is taken as zero, above as that of the bound.
-_SMALLEST = -708.0
+SMALLEST = -708.0
 _LARGEST = 709.0
 # The same lower bound for the rounded exponent.
-_SMALLEST_SHIFTED = _ROUNDER - 1022.0
+_SMALLEST_SHIFTED = ROUNDER - 1022.0
 
 _MANTISSA_BITS = np.int64(52)
 # The bits of sqrt(1/2), where the mantissa is made to begin.
@@ -35,10 +43,10 @@ _TWO_52 = 4503599627370496.0
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def reduce_exponent(x):
     """Equal ``n = np.rint(x / log(2))``, then ``x - n * log(2), n + 1.5 * 2**52``."""
-    shifted = x * _LOG2_E + _ROUNDER
-    n = shifted - _ROUNDER
-    r = x - n * _LN2_HIGH
-    return r - n * _LN2_LOW, shifted
+    shifted = x * LOG2_E + ROUNDER
+    n = shifted - ROUNDER
+    r = x - n * LN2_HIGH
+    return r - n * LN2_LOW, shifted
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
@@ -47,15 +55,15 @@ def expand_exponent(r, shifted):
 
     The result is 0 where n is below -1021 or NaN.
     """
-    # Minimax polynomial of (exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2, in pairs:
-    # one chain of ten steps would leave the processor waiting for its end.
+    # The polynomial in pairs: one chain of ten steps would leave the processor waiting
+    # for its end.
     square = r * r
     fourth = square * square
-    g01 = 0.500000000000001 + 0.16666666666666421 * r
-    g23 = 0.04166666666653482 + 0.008333333333490267 * r
-    g45 = 0.0013888888942554082 + 0.00019841269512713158 * r
-    g67 = 2.4801494102868665e-05 + 2.7557582796131543e-06 * r
-    g89 = 2.762992048767832e-07 + 2.5000739892727072e-08 * r
+    g01 = COEFFICIENTS[0][0] + COEFFICIENTS[0][1] * r
+    g23 = COEFFICIENTS[1][0] + COEFFICIENTS[1][1] * r
+    g45 = COEFFICIENTS[2][0] + COEFFICIENTS[2][1] * r
+    g67 = COEFFICIENTS[3][0] + COEFFICIENTS[3][1] * r
+    g89 = COEFFICIENTS[4][0] + COEFFICIENTS[4][1] * r
     low = g01 + g23 * square
     high = g45 + g67 * square + g89 * fourth
     value = 1.0 + (r + square * (low + high * fourth))
@@ -78,7 +86,7 @@ def exponential(x):
     the second with `expand_exponent`: short loops overlap better.
     """
     r, shifted = reduce_exponent(x if x < _LARGEST else _LARGEST)
-    return expand_exponent(r, shifted) if x > _SMALLEST else 0.0
+    return expand_exponent(r, shifted) if x > SMALLEST else 0.0
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")

@@ -10,9 +10,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
+from sktem.kernels import exponential
+
 __all__ = [
     "add",
     "counted",
+    "exponentials",
     "largest",
     "load",
     "multiply",
@@ -217,3 +220,50 @@ def counted(typingctx, counts, y, low, x, high):
         return builder.fadd(counts, builder.select(both, one, zero))
 
     return counts(counts, y, types.float64, x, types.float64), generate
+
+
+@intrinsic
+def exponentials(typingctx, x):
+    """Equal ``np.exp(x)``, 0 below -708 and at NaN, as `exponential` computes it."""
+
+    def generate(context, builder, signature, arguments):
+        (row,) = arguments
+        kind, bits = row.type, ir.VectorType(ir.IntType(64), x.width)
+
+        def of(number):
+            return ir.Constant(kind, [number] * x.width)
+
+        def plus(left, right):
+            return builder.fadd(left, right, flags=("contract",))
+
+        def product(left, right):
+            return builder.fmul(left, right, flags=("contract",))
+
+        def least(value, bound):
+            return builder.fcmp_ordered(">", value, of(bound))
+
+        above = least(row, exponential.SMALLEST)
+        row = builder.select(above, row, of(exponential.SMALLEST))
+        rounder = exponential.ROUNDER
+        shifted = plus(product(row, of(exponential.LOG2_E)), of(rounder))
+        n = plus(shifted, of(-rounder))
+        r = plus(row, product(n, of(-exponential.LN2_HIGH)))
+        r = plus(r, product(n, of(-exponential.LN2_LOW)))
+        square = product(r, r)
+        fourth = product(square, square)
+        pairs = [
+            plus(of(even), product(of(odd), r))
+            for even, odd in exponential.COEFFICIENTS
+        ]
+        low = plus(pairs[0], product(pairs[1], square))
+        high = plus(pairs[2], product(pairs[3], square))
+        high = plus(high, product(pairs[4], fourth))
+        series = product(square, plus(low, product(high, fourth)))
+        value = builder.bitcast(plus(of(1.0), plus(r, series)), bits)
+        exponent = builder.shl(
+            builder.bitcast(shifted, bits), ir.Constant(bits, [52] * x.width)
+        )
+        value = builder.bitcast(builder.add(value, exponent), kind)
+        return builder.select(above, value, of(0.0))
+
+    return x(x), generate

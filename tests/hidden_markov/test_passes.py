@@ -1,58 +1,86 @@
-"""A pass over one long sequence by blocks, and over all of its rows together."""
+"""Passes over Gaussian sequences, in arrays that are used again and in new ones."""
 
 import numpy as np
 import pytest
 
-from sktem.emissions import Autoregression, Gaussian
+from sktem.emissions import Gaussian
 from sktem.hidden_markov.chain import Chain, ChainParams
-from sktem.hidden_markov.history_chain import HistoryChain
+from sktem.hidden_markov.gaussian_pass import GaussianPass
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
 from sktem.hidden_markov.rows import ObservedSequences
 
+LENGTHS = [3, 41, 0, 1, 9, 2, 25, 7]
 
-@pytest.mark.parametrize("by_blocks", [True, False])
-@pytest.mark.parametrize("K", [3, 4, 5])
-@pytest.mark.parametrize("n", [31, 40])
-def test_blocks_add_up(n, K, by_blocks, memory_budget, global_random_seed):
-    rng = np.random.default_rng(global_random_seed)
-    X, labels = rng.normal(size=(n, 2)), np.full(n, -1)
-    X[7], labels[[3, 20]] = np.nan, [1, 2]
+
+def problem(kind, K, lengths, seed):
+    """Return a model, sequences and parameters."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    X = 5 + rng.normal(size=(offsets[-1], 2))
     start, A = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), size=K)
-    emission = Gaussian("diag")
-    params = emission.start(X, rng.dirichlet(np.ones(K), size=n))
-    params = params._replace(means=rng.normal(size=(K, 2)))
-    if not by_blocks:  # no path has both labels, which scales do not survive
-        A, labels[20] = np.triu(A), 0
-        A /= A.sum(axis=1, keepdims=True)
+    emission = Gaussian(kind)
+    params = emission.start(X, rng.dirichlet(np.ones(K), size=len(X)))
+    params = params._replace(means=5 + rng.normal(size=(K, 2)))
     params = HiddenMarkovParams(ChainParams(start, A), params)
     model = SequenceModel(Chain(K), emission, params)
-    sequence, weight = ObservedSequences(np.array([0, n]), X, labels), np.array([2.0])
-    expected = model.expected_statistics(sequence, params, weight)
-    memory_budget(cached=10 * min(max(4 * K, 16), 32))
-    found = model.expected_statistics(sequence, params, weight)
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12, atol=1e-12)
-    assert found[1] == pytest.approx(expected[1], rel=1e-12)
-    sums = model._sums_by_blocks(sequence, params, weight)
-    assert (sums is not None) == by_blocks
-    # Seen is a block that forgot the one before.
-    for first in range(10, n if by_blocks else 0, 10):
-        alone = ObservedSequences(np.array([0, first, n]), X, labels)
-        other = model.expected_statistics(alone, params, np.array([2.0, 2.0]))
-        assert not np.allclose(2 * other[0], expected[0], rtol=1e-4)
+    return model, ObservedSequences(offsets, X), params
 
 
-def test_blocks_of_histories_add_up(memory_budget):
-    rng = np.random.default_rng(0)
-    start, A = rng.dirichlet(np.ones(2)), rng.dirichlet(np.ones(2), size=2)
-    emission, offsets = Autoregression(2), np.array([0, 90])
-    X = emission.with_lags(rng.normal(size=(90, 1)).cumsum(axis=0), offsets)
-    params = emission.start(X, rng.dirichlet(np.ones(2), size=90))
-    params = HiddenMarkovParams(ChainParams(start, A), params)
-    model = SequenceModel(HistoryChain(2, memory=2), emission, params)
-    sequence = ObservedSequences(offsets, X)
-    expected = model.expected_statistics(sequence, params)
-    memory_budget(cached=10 * 32)  # ten rows of eight histories
-    found = model.expected_statistics(sequence, params)
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12, atol=1e-12)
-    assert found[1] == pytest.approx(expected[1], rel=1e-12)
-    assert model._sums_by_blocks(sequence, params, None) is not None
+def by_states(model, X, params, weights):
+    """Return the sums, one sequence after the other, by probabilities of the states."""
+    sums = 0.0, 0.0
+    for i in range(len(X)):
+        weight = None if weights is None else weights[i : i + 1]
+        smoothed, matrices = model.smoothed(X[i : i + 1], params, weight)
+        found = model._of_smoothed(X[i : i + 1], smoothed, matrices, params, weight)
+        sums = sums[0] + found[0], sums[1] + found[1]
+    return sums
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical", "unit"])
+@pytest.mark.parametrize("K, lengths", [(3, LENGTHS), (4, [70]), (8, LENGTHS)])
+def test_sums_of_parts(kind, K, lengths, memory_budget, global_random_seed):
+    model, X, params = problem(kind, K, lengths, global_random_seed)
+    weights = np.random.default_rng(1).uniform(size=len(X))
+    memory_budget(cached=10 * min(max(4 * K, 16), 32))  # ten rows
+    for own in (None, weights):
+        sums = model._sums(X, params, own)
+        expected = by_states(model, X, params, own)
+        np.testing.assert_allclose(sums[0], expected[0], rtol=1e-11, atol=1e-11)
+        assert sums[1] == pytest.approx(expected[1], rel=1e-12)
+    if len(lengths) == 1:  # a block that forgot the one before is seen
+        offsets = np.array([0, 10, 70])
+        apart = by_states(model, ObservedSequences(offsets, X.X), params, None)
+        whole = by_states(model, X, params, None)
+        assert not np.allclose(apart[0], whole[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("lengths", [[3, 30, 4], [8, 4, 3]])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_sequences_that_scales_do_not_survive(lengths, is_first, memory_budget):
+    model, X, params = problem("diag", 4, lengths, 0)
+    A = np.triu(params.chain.transitions)
+    A /= A.sum(axis=1, keepdims=True)
+    means = params.emission.means + 60 * np.arange(4.0)[:, None]
+    params = HiddenMarkovParams(
+        ChainParams(params.chain.start, A), params.emission._replace(means=means)
+    )
+    broken = 0 if is_first else 1
+    rows = X.X[X.offsets[broken] : X.offsets[broken + 1]]
+    rows[0], rows[1:] = means[3], means[0]  # no path leads from the last state back
+    memory_budget(cached=10 * 16)
+    alone = GaussianPass.of(model, X, params).sums(slice(broken, broken + 1), None)
+    assert list(alone[0]) == [broken]
+    found = model.expected_statistics(X, params)
+    expected = by_states(model, X, params, None)
+    np.testing.assert_allclose(len(X) * found[0], expected[0], rtol=1e-11, atol=1e-11)
+    assert len(X) * found[1] == pytest.approx(expected[1], rel=1e-12)
+
+
+def test_what_goes_by_states():
+    model, X, params = problem("diag", 3, [10, 5], 0)
+    assert GaussianPass.of(model, X, params) is not None
+    known = ObservedSequences(X.offsets, X.X, np.full(15, -1))
+    assert GaussianPass.of(model, known, params) is None
+    X.X[4, 0] = np.nan
+    assert GaussianPass.of(model, X, params) is None

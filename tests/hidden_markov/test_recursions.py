@@ -105,7 +105,7 @@ def test_draws_where_a_state_is_too_improbable_for_scaling():
     np.testing.assert_array_equal(found, np.broadcast_to(expected, found.shape))
 
 
-@pytest.mark.parametrize("K", [1, 3, 4, 5, 18])
+@pytest.mark.parametrize("K", [1, 3, 4, 5, 8, 18])
 def test_scaled_kernels(K):
     rng = np.random.default_rng(0)
     L, offsets = 3 * rng.normal(size=(300, K)), np.array([0, 200, 201, 300])

@@ -35,3 +35,22 @@ def test_rows(width):
     np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
     assert largest == np.nanmax(y)
     assert total == pytest.approx(x.sum(), rel=1e-13)
+
+
+@njit
+def exponentials(like, arrays, found):
+    """Store the exponentials of rows."""
+    for t in range(len(arrays)):
+        vectors.store(found, t, vectors.exponentials(vectors.load(like, arrays, t)))
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_exponentials(width):
+    special = [-np.inf, np.nan, -800.0, -0.0]
+    values = np.concatenate([np.linspace(-707, 0, 1020), special])
+    rows, found = values.reshape(-1, width), np.empty((len(values) // width, width))
+    exponentials((0.0,) * width, rows, found)
+    expected = np.nan_to_num(np.exp(rows), nan=0.0)
+    np.testing.assert_allclose(found, expected, rtol=3e-16, atol=0)
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(found, expected * (1 + 1e-15), rtol=3e-16, atol=0)

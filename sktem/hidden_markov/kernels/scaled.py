@@ -17,6 +17,7 @@ from sktem.kernels.exponential import expand_exponent, reduce_exponent
 from sktem.kernels.options import INNER, OUTER
 from sktem.kernels.vectors import (
     counted,
+    exponentials,
     largest,
     load,
     multiply,
@@ -48,30 +49,11 @@ FAST = {"contract", "reassoc", "nsz"}
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
-def _shift_few(like, L, first, last, rest):
-    """Equal ``rest[:] = L - L.max(axis=1)``; return the sum of the maxima, and a count.
-
-    The rows of L are as long as `like`.
-    """
-    total, out = 0.0, rest.reshape(-1, len(like))
-    for t in range(first, last):
-        x = load(like, L, t)
-        highest = largest(x)
-        total += highest
-        store(out, t - first, shifted(x, highest))
-    return total, (last - first) * len(like)
-
-
-@njit(**INNER, fastmath=FAST, error_model="numpy")
 def _scaled_densities(L, first, last, b, rest, exponent):
     """Equal ``b[:, :K] = np.exp(L - L.max(axis=1))``; return the sum of the maxima."""
     K, width = L.shape[1], b.shape[1]
     total, place = 0.0, 0
-    if K == 4:
-        total, place = _shift_few(FOUR, L, first, last, rest)
-    elif K == 8:
-        total, place = _shift_few(EIGHT, L, first, last, rest)
-    for t in range(first + place // width, last):
+    for t in range(first, last):
         highest = L[t, 0]
         for k in range(1, K):
             highest = max(highest, L[t, k])
@@ -148,16 +130,26 @@ def _filter_rows(first, last, b, a, c, transitions, which):
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
-def _filter_few(like, first, last, b, a, c, transitions):
+def _filter_few(like, L, first, last, b, a, c, transitions):
     """Equal ``_filter_rows(first, last, b, a, c, transitions, ())``.
 
     The states of a row, as many as `like` has, are held in a register: a row need not
-    wait until the one before has passed through memory.
+    wait until the one before has passed through memory. Densities are done here too
+    where states have no padding: the processor has time for them while it waits.
     """
+    is_whole = L.shape[1] == len(like)
     x = load(like, a, first - 1)
     product, value, inverse = 1.0, 0.0, 1.0 / c[first - 1]
     for t in range(first, last):
-        x = multiply(times(x, transitions, 0), scaled(load(like, b, t), inverse))
+        if is_whole:
+            logs = load(like, L, t)
+            highest = largest(logs)
+            value += highest
+            density = exponentials(shifted(logs, highest))
+            store(b, t, density)
+        else:
+            density = load(like, b, t)
+        x = multiply(times(x, transitions, 0), scaled(density, inverse))
         store(a, t, x)
         scale = total(x)
         c[t] = scale
@@ -201,16 +193,19 @@ def forward(L, offsets, start, transitions, which, b, a, c, log_likelihood, fail
     failed : ndarray of bool of shape (n_sequences,)
         Gets whether a scale was too small.
     """
-    width = a.shape[1]
+    width, K = a.shape[1], L.shape[1]
     varies = which.shape[0] > 0
-    rows = max(1, TILE // width)
-    rest, exponent = np.empty(rows * width), np.empty(rows * width)
+    is_whole = (K == 4 or K == 8) and not varies
+    tile = max(1, TILE // width)
+    rest, exponent = np.empty(tile * width), np.empty(tile * width)
+    rows = max(1, len(L)) if is_whole else tile
     for s in range(offsets.shape[0] - 1):
         value, fails = 0.0, False
         entry = s if start.shape[0] > 1 else 0
         for first in range(offsets[s], offsets[s + 1], rows):
             last = min(first + rows, offsets[s + 1])
-            value += _scaled_densities(L, first, last, b, rest, exponent)
+            dense = first + 1 if is_whole else last
+            value += _scaled_densities(L, first, dense, b, rest, exponent)
             if first == offsets[s]:
                 scale = 0.0
                 for k in range(width):
@@ -223,9 +218,9 @@ def forward(L, offsets, start, transitions, which, b, a, c, log_likelihood, fail
             if fails:
                 break
             if width == 4 and not varies:
-                filtered = _filter_few(FOUR, first, last, b, a, c, transitions)
+                filtered = _filter_few(FOUR, L, first, last, b, a, c, transitions)
             elif width == 8 and not varies:
-                filtered = _filter_few(EIGHT, first, last, b, a, c, transitions)
+                filtered = _filter_few(EIGHT, L, first, last, b, a, c, transitions)
             else:
                 filtered = _filter_rows(first, last, b, a, c, transitions, which)
             value += filtered[0]
