@@ -112,6 +112,43 @@ def subtract_shares(joint, numbers, shares, refreshes):
                 shares[number, k] = share
 
 
+@njit(**INNER, error_model="numpy")
+def draw_tile(joint, uniforms, cumulated):
+    """Replace responsibilities by shares of the draws."""
+    n_draws, K = uniforms.shape[1], cumulated.shape[0]
+    for lane in range(uniforms.shape[0]):
+        mass = 0.0
+        best = 0
+        for k in range(K):
+            share = joint[k * LANES + lane]
+            mass += share
+            cumulated[k] = mass
+            best = k if share > 0.0 else best
+            joint[k * LANES + lane] = 0.0
+        for m in range(n_draws):
+            chosen = 0
+            for k in range(K):
+                chosen += uniforms[lane, m] >= cumulated[k]
+            joint[min(chosen, best) * LANES + lane] += 1.0 / n_draws
+
+
+@njit(**INNER, error_model="numpy")
+def subtract_counts(joint, numbers, counts, refreshes, n_draws):
+    """Subtract the shares of remembered counts, and remember those of the draws."""
+    K = counts.shape[1]
+    for lane in range(numbers.shape[0]):
+        number = numbers[lane]
+        mass = 0.0
+        for k in range(K):
+            mass += counts[number, k]
+        for k in range(K):
+            share = joint[k * LANES + lane]
+            before = counts[number, k] / mass if mass > 0.0 else 0.0
+            joint[k * LANES + lane] = share - before
+            if refreshes:
+                counts[number, k] = share * n_draws + 0.5
+
+
 @njit(**OUTER, error_model="numpy")
 def iterate_batches(
     visits,
@@ -223,35 +260,13 @@ def iterate_batches(
                         for lane in range(n_lanes):
                             row[lane] *= total[lane]
                 if n_draws > 0:
-                    for lane in range(n_tile):
-                        mass = 0.0
-                        best = 0
-                        for k in range(K):
-                            share = joint[k * LANES + lane]
-                            mass += share
-                            cumulated[k] = mass
-                            best = k if share > 0.0 else best
-                            joint[k * LANES + lane] = 0.0
-                        for m in range(n_draws):
-                            chosen = 0
-                            for k in range(K):
-                                chosen += uniforms[start + lane, m] >= cumulated[k]
-                            joint[min(chosen, best) * LANES + lane] += 1.0 / n_draws
+                    draw_tile(joint, uniforms[start:stop], cumulated)
                 if shares.shape[0] > 0:
-                    numbers = rows[start : start + n_tile]
+                    numbers = rows[start:stop]
                     subtract_shares(joint, numbers, shares, refreshes)
                 elif counts.shape[0] > 0:
-                    for lane in range(n_tile):
-                        number = rows[start + lane]
-                        mass = 0.0
-                        for k in range(K):
-                            mass += counts[number, k]
-                        for k in range(K):
-                            share = joint[k * LANES + lane]
-                            before_k = counts[number, k] / mass if mass > 0.0 else 0.0
-                            joint[k * LANES + lane] = share - before_k
-                            if refreshes:
-                                counts[number, k] = share * n_draws + 0.5
+                    numbers = rows[start:stop]
+                    subtract_counts(joint, numbers, counts, refreshes, n_draws)
                 elif last > 0:
                     for k in range(K):
                         row = joint[k * LANES : (k + 1) * LANES]

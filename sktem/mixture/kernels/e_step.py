@@ -72,7 +72,7 @@ def width_of(n_features):
 
 
 def describe(params):
-    """Return the arguments of `mixture_rows` that describe the parameters."""
+    """Return the parameters in the form of `mixture_rows`."""
     covariance_type = params.covariance_type
     n_components, n_features = params.means.shape
     width = width_of(n_features)
@@ -149,8 +149,8 @@ def expected_statistics(X, params, weights=None, n_jobs=None, before=None):
             plain(X[start:stop]),
             _NO_MATRIX,
             _NO_VECTOR if weights is None else plain(weights[start:stop]),
-            *description,
-            *tables,
+            description,
+            tables,
             np.empty(work_size(width, n_components)),
             sums,
             _NO_MATRIX,
@@ -198,8 +198,8 @@ def statistics(X, Z, centre, covariance_type, weights=None, n_jobs=None):
             plain(X[start:stop]),
             plain(Z[start:stop]),
             _NO_VECTOR if weights is None else plain(weights[start:stop]),
-            *description,
-            *tables,
+            description,
+            tables,
             np.empty(work_size(width, n_components)),
             sums,
             _NO_MATRIX,
@@ -223,9 +223,8 @@ def _write_posterior(X, params, n_jobs, responsibilities, log_densities, labels)
             plain(X[start:stop]),
             _NO_MATRIX,
             _NO_VECTOR,
-            *description,
-            _NO_TABLE,
-            _NO_TABLE,
+            description,
+            (_NO_TABLE, _NO_TABLE),
             np.empty(work_size(width_of(n_features), n_components)),
             _NO_VECTOR,
             responsibilities[start:stop],

@@ -108,20 +108,37 @@ def scale_tile(z, n_features, width, n_lanes, weight, total, log_density, scaled
     return log_likelihood
 
 
+@njit(**INNER)
+def carve_tile(work, width, n_features, n_components):
+    """Cut the work space of a tile, and clear what pads its columns.
+
+    Returned are the columns, these scaled, and transformed; log-joints by component;
+    maximum, total, log-density and weight of each row; products of columns.
+    """
+    z = work[: (width + 2) * LANES]
+    scaled = work[(width + 2) * LANES : (2 * width + 4) * LANES]
+    y = work[(2 * width + 4) * LANES : (3 * width + 8) * LANES]
+    rest = work[(3 * width + 8) * LANES :]
+    joint = rest[: n_components * LANES]
+    rest = rest[n_components * LANES :]
+    maximum, total = rest[:LANES], rest[LANES : 2 * LANES]
+    log_density, weight = rest[2 * LANES : 3 * LANES], rest[3 * LANES : 4 * LANES]
+    products = rest[4 * LANES : (4 + N_PRODUCTS) * LANES]
+    for lane in range(LANES):
+        for i in range(n_features, width):
+            z[i * LANES + lane] = 0.0
+            y[i * LANES + lane] = 0.0
+        scaled[(width + 1) * LANES + lane] = 0.0
+    return z, scaled, y, joint, maximum, total, log_density, weight, products
+
+
 @njit(**OUTER, error_model="numpy")
 def mixture_rows(
     X,
     latents,
     weights,
-    centre,
-    bound,
-    constants,
-    transform,
-    precisions,
-    offsets,
-    is_full,
-    table,
-    tied_table,
+    description,
+    tables,
     work,
     sums,
     responsibilities,
@@ -141,22 +158,12 @@ def mixture_rows(
     rows without mass add nothing.
     """
     n_rows, d = X.shape
+    centre, bound, constants, transform, precisions, offsets, is_full = description
+    table, tied_table = tables
     n_components = constants.shape[0]
     width = offsets.shape[1]
-    z = work[: (width + 2) * LANES]
-    scaled = work[(width + 2) * LANES : (2 * width + 4) * LANES]
-    y = work[(2 * width + 4) * LANES : (3 * width + 8) * LANES]
-    rest = work[(3 * width + 8) * LANES :]
-    joint = rest[: n_components * LANES]
-    rest = rest[n_components * LANES :]
-    maximum, total = rest[:LANES], rest[LANES : 2 * LANES]
-    log_density, weight = rest[2 * LANES : 3 * LANES], rest[3 * LANES : 4 * LANES]
-    products = rest[4 * LANES : (4 + N_PRODUCTS) * LANES]
-    for lane in range(LANES):
-        for i in range(d, width):
-            z[i * LANES + lane] = 0.0
-            y[i * LANES + lane] = 0.0
-        scaled[(width + 1) * LANES + lane] = 0.0
+    tile = carve_tile(work, width, d, n_components)
+    z, scaled, y, joint, maximum, total, log_density, weight, products = tile
     # A variable, as the compiler would specialise `add_products` for a constant.
     single = total.shape[0] // LANES
     log_likelihood = 0.0
