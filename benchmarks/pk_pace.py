@@ -26,7 +26,7 @@ from shared_data import locate
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import ODE, OneCompartment, TwoCompartment, read_nonmem
 from sktem.mixed_effects import problem as problems
-from sktem.mixed_effects.last_climb import LastClimb
+from sktem.mixed_effects.run import MixedEffectsRun
 
 PARTS = ("start", "SAEM", "Newton", "likelihood", "errors")
 
@@ -135,14 +135,14 @@ def clocked(spent):
 
         return call
 
-    start, ascended = problems.start_from_data, LastClimb.ascended
+    start, ascended = problems.start_from_data, MixedEffectsRun._ascended
     problems.start_from_data = timed(start, "start")
-    LastClimb.ascended = timed(ascended, "Newton")
+    MixedEffectsRun._ascended = timed(ascended, "Newton")
     try:
         yield
     finally:
         problems.start_from_data = start
-        LastClimb.ascended = ascended
+        MixedEffectsRun._ascended = ascended
 
 
 def measured(data, settings, seed):

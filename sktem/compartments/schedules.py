@@ -119,6 +119,7 @@ def steps_of(records: Records, dosing, events=None):
             np.empty(room),
             np.empty(room),
             np.empty(room, dtype=np.int64),
+            room,
         )
         if schedule.schedule(events, dosing, steps, pending):
             return steps
@@ -130,7 +131,7 @@ def no_steps(room=0, n_subjects=0):
     from sktem.compartments.kernels.schedule import Steps
 
     reals = [np.zeros(room) for _ in range(6)]
-    whole = [np.zeros(room, dtype=np.int64) for _ in range(3)]
+    whole = [np.zeros(room, dtype=np.int64) for _ in range(4)]
     return Steps(
         elapsed=reals[0],
         time=reals[1],
@@ -141,7 +142,7 @@ def no_steps(room=0, n_subjects=0):
         duration=reals[3],
         interval=reals[4],
         phase=reals[5],
-        replaces=np.zeros(room, dtype=bool),
+        replaces=whole[3],
         offsets=np.zeros(n_subjects + 1, dtype=np.int64),
     )
 

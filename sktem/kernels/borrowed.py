@@ -1,45 +1,62 @@
-"""Arrays that compiled functions pass on without counting references."""
+"""Arrays that compiled functions pass on as addresses."""
 
-from numba.core import cgutils, types
+from typing import Any
+
+from numba.core import types as numba_types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+#: Numba adds its types to the module where checks of types do not see them.
+types: Any = numba_types
 
-def _without_owner(context, builder, kind, value):
-    """Return a value in which no array has an owner, tuples of them included."""
+
+def _pointer_kind(kind):
+    """Return the type of a value with pointers in place of arrays."""
     if isinstance(kind, types.Array):
-        array = make_array(kind)(context, builder, value)
-        array.meminfo = cgutils.get_null_value(array.meminfo.type)
-        return array._getvalue()
-    if isinstance(kind, types.BaseTuple):  # type: ignore[attr-defined]
-        for k, inner in enumerate(kind):
-            part = builder.extract_value(value, k)
-            part = _without_owner(context, builder, inner, part)
-            value = builder.insert_value(value, part, k)
+        dtype = types.uint8 if kind.dtype == types.boolean else kind.dtype
+        return types.CPointer(dtype)
+    if isinstance(kind, types.BaseNamedTuple):
+        inner = [_pointer_kind(one) for one in kind]
+        return types.BaseTuple.from_types(inner, kind.instance_class)
+    if isinstance(kind, types.BaseTuple):
+        return types.BaseTuple.from_types([_pointer_kind(one) for one in kind])
+    return kind
+
+
+def _pointers(context, builder, kind, value):
+    """Return a value with the addresses of its arrays in place of them."""
+    if isinstance(kind, types.Array):
+        return make_array(kind)(context, builder, value).data
+    if isinstance(kind, types.BaseTuple):
+        parts = [
+            _pointers(context, builder, inner, builder.extract_value(value, k))
+            for k, inner in enumerate(kind)
+        ]
+        return context.make_tuple(builder, _pointer_kind(kind), parts)
     return value
 
 
 @intrinsic
-def borrowed(typingctx, arrays):
-    """Equal ``arrays``, an array or a tuple of them, whose owner lives elsewhere.
+def address(typingctx, arrays):
+    """Return the address of the first entry of an array, as C passes it.
 
-    A compiled function counts references to each array of its arguments, which takes
-    longer than a few rows of arithmetic where there are dozens of them. These are not
-    counted: the originals have to be used after the last of them.
+    Of tuples of arrays, named ones too, a tuple of the same kind. An array is seven
+    values with a count of its references, which take longer to compile and to pass on
+    than a few rows of arithmetic. The originals have to be used after the last use of
+    their addresses; truths are bytes.
     """
 
     def codegen(context, builder, signature, arguments):
-        return _without_owner(context, builder, signature.args[0], arguments[0])
+        return _pointers(context, builder, signature.args[0], arguments[0])
 
-    return arrays(arrays), codegen
+    return _pointer_kind(arrays)(arrays), codegen
 
 
 @intrinsic
-def address(typingctx, array):
-    """Return the address of the first entry of an array, as C passes it."""
+def offset(typingctx, pointer, count):
+    """Return the address of an entry behind another."""
 
     def codegen(context, builder, signature, arguments):
-        return make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.gep(*arguments[:1], [arguments[1]])
 
-    pointer = types.CPointer(array.dtype)  # type: ignore[attr-defined]
-    return pointer(array), codegen
+    return pointer(pointer, types.intp), codegen

@@ -17,8 +17,9 @@ __all__ = ["CompiledSubjects"]
 
 #: Subjects per block of the compiled sweeps.
 SUBJECTS_PER_BLOCK = 512
-#: Errors where none is asked for.
-ONE_ERROR = np.ones((1, 2))
+#: Errors, sums and predictions where none is asked for.
+ONE_ERROR, NO_SUMS = np.ones((1, 2)), np.empty((0, 0, 0))
+NO_PREDICTIONS = np.empty((0, 0))
 
 
 class CompiledSubjects(NamedTuple):
@@ -109,8 +110,17 @@ class CompiledSubjects(NamedTuple):
         sums = np.empty((*chains.shape[:2], 0 if predicted else len(errors)))
         f = np.empty((m, len(self.rows.y) if predicted else 0))
         self._in_blocks(
-            lambda start, stop: subjects.evaluate(
-                self.model, self.rows, chains, what, errors, start, stop, sums, f
+            lambda start, stop: subjects.sweep(
+                self.model,
+                self.rows,
+                _no_moves(),
+                what,
+                errors,
+                start,
+                stop,
+                chains,
+                sums,
+                f,
             ),
             len(chains),
         )
@@ -142,6 +152,9 @@ class CompiledSubjects(NamedTuple):
             moves.from_prior,
             moves.scales,
             moves.first,
+            noise,
+            log_uniforms,
+            np.empty(0, dtype=np.int64),
         )
         Z = np.array(Z, order="C")
         counts = []
@@ -149,9 +162,9 @@ class CompiledSubjects(NamedTuple):
         def block(start, stop):
             accepted = np.zeros(len(moves.first), dtype=np.int64)
             counts.append(accepted)
-            subjects.walk(
-                self.model, self.rows, proposals, noise, log_uniforms, start, stop, Z,
-                accepted,
+            subjects.sweep(
+                self.model, self.rows, proposals._replace(accepted=accepted),
+                subjects.WALK, ONE_ERROR, start, stop, Z, NO_SUMS, NO_PREDICTIONS,
             )  # fmt: skip
 
         self._in_blocks(block, len(Z))
@@ -189,6 +202,19 @@ def _lines(design, rows, numeric):
     return Lines(
         np.searchsorted(begins, rows.offsets), np.cumsum(begin) - 1,
         np.append(begins, n), shifts[begins], latents[begins], parameters,
+    )  # fmt: skip
+
+
+@cache
+def _no_moves():
+    """Return what an evaluation has in place of moves."""
+    from sktem.mixed_effects.kernels.subjects import WalkMoves
+
+    none, numbers = np.empty(0, dtype=np.int64), np.empty((0, 0))
+    draws = np.empty((0, 0, 0))
+    return WalkMoves(
+        numbers, numbers, numbers, np.empty(0, dtype=bool), numbers, none, draws, draws,
+        none,
     )  # fmt: skip
 
 

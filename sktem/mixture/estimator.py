@@ -27,7 +27,6 @@ from sktem.estimators.parameters import (
     Auto,
     Average,
     BatchSize,
-    NumberOfStates,
     SamplerLike,
     Sampling,
     Seed,
@@ -296,7 +295,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     def __init__(
         self,
-        n_components: NumberOfStates = 1,
+        n_components: int = 1,
         *,
         covariance_type: Literal["full", "tied", "diag", "spherical", "unit"] = "full",
         reg_covar: float = 1e-6,

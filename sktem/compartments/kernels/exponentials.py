@@ -5,12 +5,13 @@ import math
 from numba import njit
 
 from sktem.kernels.exponential import exponential
+from sktem.kernels.options import INNER
 
 #: Spread of the exponents below which a series is taken, and its terms.
 CLOSE, TERMS = 0.5, 14
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def integral(a, t):
     """Equal ``-np.expm1(-a * t) / a``, and t for ``a = 0``."""
     x = a * t
@@ -19,13 +20,13 @@ def integral(a, t):
     return -math.expm1(-x) / a
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def two(a, b, t):
     """Equal ``(np.exp(-a * t) - np.exp(-b * t)) / (b - a)``, also for ``a = b``."""
     return difference(a, b, t, exponential(-a * t), exponential(-b * t))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def difference(a, b, t, of_a, of_b):
     """Equal ``two(a, b, t)``, given the exponentials of ``-a * t`` and ``-b * t``."""
     if abs(b - a) * t > CLOSE:
@@ -33,7 +34,7 @@ def difference(a, b, t, of_a, of_b):
     return max(of_a, of_b) * integral(abs(b - a), t)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def three(a, b, c, t):
     """Equal ``(two(a, b, t) - two(b, c, t)) / (c - a)``, also where these meet."""
     low, high = min(a, b, c), max(a, b, c)

@@ -9,6 +9,7 @@ from scipy.integrate import DOP853
 
 from sktem.compartments.kernels.schedule import BOLUS, RATE, RECORD, RESET
 from sktem.kernels.borrowed import address
+from sktem.kernels.options import INNER, OUTER
 
 #: Coefficients of Dormand and Prince's method of order 8 and of its errors.
 STAGES, NODES, WEIGHTS = DOP853.A.copy(), DOP853.C.copy(), DOP853.B.copy()
@@ -89,7 +90,7 @@ class Work(NamedTuple):
     step: Any
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def input_density(kind, t, psi, place):
     """Return the density of the time after a dose at which it enters.
 
@@ -110,7 +111,7 @@ def input_density(kind, t, psi, place):
     return scale * math.exp(-((t - location) ** 2) / (2.0 * shape * location * t))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _stage(rhs, control, t, amounts, psi, rates, doses, work, stage):
     """Write slopes of a stage: the right-hand side, infusions and what enters."""
     rhs(t, amounts, psi, work.slope)
@@ -123,7 +124,7 @@ def _stage(rhs, control, t, amounts, psi, rates, doses, work, stage):
             )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _step(rhs, control, t, h, amounts, psi, rates, doses, work):
     """Write the amounts after a step, given the first slopes, and return its error."""
     slopes, trial, n = work.slopes, work.trial, control.n_states
@@ -151,7 +152,7 @@ def _step(rhs, control, t, h, amounts, psi, rates, doses, work):
     return h * fifth / math.sqrt((fifth + 0.01 * third) * n)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def advance(rhs, control, t, elapsed, amounts, psi, rates, doses, work):
     """Move amounts by a time as ``scipy.integrate.solve_ivp`` does with "DOP853".
 
@@ -199,7 +200,7 @@ def advance(rhs, control, t, elapsed, amounts, psi, rates, doses, work):
         amounts[j] = math.nan
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def add(control, psi, values, compartment, value):
     """Add to the amounts, or to the rates, of a compartment as doses name them."""
     if control.split < 0:
@@ -211,7 +212,7 @@ def add(control, psi, values, compartment, value):
         values[compartment + 1] += value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _period(rhs, control, t, x, psi, step, running, rest, length, doses, work):
     """Move amounts from a dose on by a part of a period between doses."""
     compartment, value, duration = step
@@ -232,7 +233,7 @@ def _period(rhs, control, t, x, psi, step, running, rest, length, doses, work):
     owned[:] = 0.0  # a last use, until which the array lives
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _remember(control, doses, t, value, interval, psi):
     """Write the doses of the past that still enter, before one at a time."""
     doses.n_doses[0] = 0
@@ -249,7 +250,7 @@ def _remember(control, doses, t, value, interval, psi):
         doses.n_doses[0] = k + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def solve(matrix, values):
     """Equal ``values[:] = np.linalg.solve(matrix, values)``, False where it has none.
 
@@ -278,7 +279,7 @@ def solve(matrix, values):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def steady_state(rhs, control, t, psi, step, interval, phase, start, doses, work):
     """Return the amounts at a time since the last of doses that have no beginning.
 
@@ -334,7 +335,7 @@ def steady_state(rhs, control, t, psi, step, interval, phase, start, doses, work
     return x
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
     """Write the amounts at the records of some subjects.
 

@@ -1,67 +1,81 @@
 """Amounts at records, and what is observed, by the closed form of compartments."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from sktem.compartments.kernels.linear import (
+    MOST_AMOUNTS,
+    SYSTEM_SIZE,
     Linear,
     add,
     advance,
     fill,
-    new_linear,
+    linear_at,
     steady_state,
 )
 from sktem.compartments.kernels.schedule import BOLUS, RATE, RECORD, RESET
-from sktem.kernels.borrowed import borrowed
+from sktem.kernels.borrowed import address, offset
 from sktem.kernels.exponential import exponential
+from sktem.kernels.options import INNER, OUTER
 
 #: Difference of rates, as a share, from which their exponentials are added up.
 APART = 1e-3
+#: Numbers of the work of a system of the largest size.
+WORK_SIZE = SYSTEM_SIZE + 10 * MOST_AMOUNTS
 
 
 class Work(NamedTuple):
-    """A system, its state and work arrays.
+    """A system, and addresses of its state and work arrays.
 
     Attributes
     ----------
     system : Linear
         The system.
-    matrix : ndarray of shape (n_compartments, n_compartments)
-        Work array of :func:`fill`.
-    amounts, rates, new, moved : ndarray of shape (n_states,)
-        Amounts, rates of infusions, and work arrays.
-    factors : ndarray of shape (n_compartments + n_depots,)
+    amounts, rates, moved : pointer
+        Amounts, rates of infusions, and a work array of as many.
+    factors : pointer
         Work array of :func:`observe`.
+    free : pointer
+        Six more arrays, work of :func:`steady_state` and others.
     """
 
     system: Linear
-    matrix: np.ndarray
-    amounts: np.ndarray
-    rates: np.ndarray
-    new: np.ndarray
-    moved: np.ndarray
-    factors: np.ndarray
+    amounts: Any
+    rates: Any
+    moved: Any
+    factors: Any
+    free: Any
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def new_work(n_depots, n_compartments, n_effects):
-    """Return work arrays for a system of some size."""
-    size = n_depots + n_compartments + n_effects
+@njit(**INNER, error_model="numpy")
+def work_at(place, n_depots, n_compartments, n_effects):
+    """Return work for a system of some size, which lies at an address.
+
+    It takes WORK_SIZE numbers.
+    """
+    behind = offset(place, SYSTEM_SIZE)
     return Work(
-        new_linear(n_depots, n_compartments, n_effects),
-        np.empty((n_compartments, n_compartments)),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(n_depots + n_compartments),
+        linear_at(place, n_depots, n_compartments, n_effects),
+        behind,
+        offset(behind, MOST_AMOUNTS),
+        offset(behind, 2 * MOST_AMOUNTS),
+        offset(behind, 3 * MOST_AMOUNTS),
+        offset(behind, 4 * MOST_AMOUNTS),
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
+def clear(work):
+    """Begin without amounts and infusions."""
+    system = work.system
+    for j in range(system.n_depots + system.n_compartments + system.n_effects):
+        work.amounts[j] = work.rates[j] = 0.0
+
+
+@njit(**INNER, error_model="numpy")
 def act(work, steps, s):
     """Do to the amounts and rates what a step does after its advance."""
     system, amounts, rates = work.system, work.amounts, work.rates
@@ -71,47 +85,47 @@ def act(work, steps, s):
     elif action == RATE:
         add(system, rates, steps.compartment[s], steps.value[s])
     elif action == RESET:
-        amounts[:] = 0.0
-        rates[:] = 0.0
+        clear(work)
     elif action != RECORD:
         steady_state(
             system, steps.compartment[s], steps.value[s], steps.duration[s],
-            steps.interval[s], steps.phase[s], work.moved, work.new,
+            steps.interval[s], steps.phase[s], work.moved, work.free,
         )  # fmt: skip
         if steps.replaces[s]:
-            amounts[:] = work.moved
-            rates[:] = 0.0
-        else:
-            amounts += work.moved
+            clear(work)
+        for j in range(system.n_depots + system.n_compartments + system.n_effects):
+            amounts[j] += work.moved[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def solve(n_depots, n_compartments, n_effects, steps, psi, of_record, start, stop, out):
     """Write the amounts at the records of some subjects.
 
     psi has one row of parameters for each record, ``psi[of_record]``, and the amounts
     get the shape (n_records, n_depots + n_compartments + n_effects).
     """
-    owned = new_work(n_depots, n_compartments, n_effects)
-    work, steps = borrowed((owned, steps))
+    owned, width, n_psi = np.empty(WORK_SIZE), out.shape[1], psi.shape[1]
+    work = work_at(address(owned), n_depots, n_compartments, n_effects)
+    doing, values, amounts = address(steps), address(psi), address(out)
+    line_of = address(of_record)
     for subject in range(start, stop):
-        work.amounts[:] = 0.0
-        work.rates[:] = 0.0
+        clear(work)
         filled = -1
-        for s in range(steps.offsets[subject], steps.offsets[subject + 1]):
-            record = steps.record[s]
-            if of_record[record] != filled:
-                filled = of_record[record]
-                fill(work.system, psi[filled], work.matrix)
-            advance(work.system, work.amounts, work.rates, steps.elapsed[s], work.new)
-            if steps.action[s] == RECORD:
-                out[record] = work.amounts
+        for s in range(doing.offsets[subject], doing.offsets[subject + 1]):
+            record = doing.record[s]
+            if line_of[record] != filled:
+                filled = line_of[record]
+                fill(work.system, offset(values, filled * n_psi))
+            advance(work.system, work.amounts, work.rates, doing.elapsed[s], work.free)
+            if doing.action[s] == RECORD:
+                for j in range(width):
+                    amounts[record * width + j] = work.amounts[j]
             else:
-                act(work, steps, s)
-    owned.rates[:] = 0.0  # a last use, until which the work arrays live
+                act(work, doing, s)
+    owned[0] = 0.0  # a last use, until which the work lives
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(**INNER, error_model="numpy", forceinline=True)
 def weigh(work):
     """Write the factors of the exponentials of which the amount in the centre is a sum.
 
@@ -119,21 +133,21 @@ def weigh(work):
     NaN where rates meet and the sum has too few digits.
     """
     system, amounts, rates = work.system, work.amounts, work.rates
-    n_depots, n = system.absorption.shape[0], system.decay.shape[0]
+    n_depots, n = system.n_depots, system.n_compartments
     constant, into_central = 0.0, 0.0
     for d in range(n_depots):
         work.factors[n + d] = 0.0
         into_central += rates[d]
     for i in range(n):
-        decay, entry = system.decay[i], system.to_modes[0, i]
+        decay, entry = system.decay[i], system.to_modes[i]
         start, rate = 0.0, entry * into_central
         for j in range(n):
-            start += system.to_modes[j, i] * amounts[n_depots + j]
-            rate += system.to_modes[j, i] * rates[n_depots + j]
+            start += system.to_modes[j * n + i] * amounts[n_depots + j]
+            rate += system.to_modes[j * n + i] * rates[n_depots + j]
         if rate != 0.0:
             rate /= decay
             start -= rate
-            constant += system.from_modes[0, i] * rate
+            constant += system.from_modes[i] * rate
         for d in range(n_depots):
             ka = system.absorption[d]
             flux = ka * amounts[d] - rates[d]
@@ -143,74 +157,80 @@ def weigh(work):
                 return math.nan
             factor = entry * flux / (ka - decay)
             start += factor
-            work.factors[n + d] -= system.from_modes[0, i] * factor
-        work.factors[i] = system.from_modes[0, i] * start
+            work.factors[n + d] -= system.from_modes[i] * factor
+        work.factors[i] = system.from_modes[i] * start
     return constant
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _observe_alike(work, since, is_effect, f):
+@njit(**INNER, error_model="numpy")
+def _observe_alike(work, n_rows, since, is_effect, f):
     """Write what :func:`observe` does, by the way that is right for all rates."""
     amounts, moved = work.amounts, work.moved
-    central, last = work.system.absorption.shape[0], amounts.shape[0] - 1
-    for i in range(since.shape[0]):
-        moved[:] = amounts
-        advance(work.system, moved, work.rates, since[i], work.new)
+    central = work.system.n_depots
+    last = central + work.system.n_compartments
+    for i in range(n_rows):
+        for j in range(last + work.system.n_effects):
+            moved[j] = amounts[j]
+        advance(work.system, moved, work.rates, since[i], work.free)
         if is_effect[i]:
             f[i] = moved[last]
         else:
             f[i] = moved[central] / work.system.roots[0] ** 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
-def observe(work, since, is_effect, f):
+@njit(**INNER, error_model="numpy", forceinline=True)
+def observe(work, n_rows, since, is_effect, f):
     """Write concentrations, or effects, at times since the amounts were those of work.
 
     They equal ``amounts[central] / V`` and ``amounts[last]`` of :func:`advance`.
     """
     system = work.system
-    n_depots, n = system.absorption.shape[0], system.decay.shape[0]
-    constant = math.nan if system.effect.shape[0] else weigh(work)
+    n_depots, n = system.n_depots, system.n_compartments
+    constant = math.nan if system.n_effects else weigh(work)
     if math.isnan(constant):
-        _observe_alike(work, since, is_effect, f)
+        _observe_alike(work, n_rows, since, is_effect, f)
         return
     volume = system.roots[0] ** 2
-    for i in range(since.shape[0]):
+    for i in range(n_rows):
         f[i] = constant / volume
     for k in range(n + n_depots):
         rate = system.decay[k] if k < n else system.absorption[k - n]
         factor = work.factors[k] / volume
-        for i in range(since.shape[0]):
+        for i in range(n_rows):
             f[i] += factor * exponential(-rate * since[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
-def observe_subject(
-    work, steps, subject, before, of_record, psi, start, since, effects, f
-):
-    """Write what is observed in the rows of a subject, before which there are start.
+@njit(**INNER, error_model="numpy", forceinline=True)
+def observe_subject(work, steps, subject, before, lines, psi, rows, since, effects, f):
+    """Write what is observed in the rows of a subject.
 
-    The steps are without records: ``before[s]`` rows come before one. `since` are the
-    times of rows since the step before. Line ``of_record[...]`` of psi has the
-    parameters of the record of a step, the last one those of the last rows.
+    The steps are without records: ``before[s]`` rows come before one, of all subjects,
+    and ``rows`` are the first of the subject and the one after its last. `since` are
+    the times of its rows since the step before. ``lines`` are the line of parameters of
+    each record, how many lines the subject has, and the length of one in psi: the
+    parameters of a step are those of its record, and those of the last rows are the
+    last ones.
     """
-    stop = start + effects.shape[0]
-    work.amounts[:] = 0.0
-    work.rates[:] = 0.0
+    of_record, n_lines, width = lines
+    start, stop = rows
+    clear(work)
     done, filled = start, -1
-    for s in range(steps.offsets[subject], steps.offsets[subject + 1] + 1):
-        last = s == steps.offsets[subject + 1]
-        line = psi.shape[0] - 1
+    begin, end = steps.offsets[subject], steps.offsets[subject + 1]
+    for s in range(begin, end + 1):
+        last = s == end
+        line = n_lines - 1
         if line and not last:
-            line = of_record[steps.record[s]] - of_record[steps.record[0]]
+            line = of_record[steps.record[s]] - of_record[steps.record[begin]]
         if line != filled:
             filled = line
-            fill(work.system, psi[line], work.matrix)
-        rows = stop if last else before[s]
-        if rows > done:
-            a, b = done - start, rows - start
-            observe(work, since[a:b], effects[a:b], f[a:])
-            done = rows
+            fill(work.system, offset(psi, line * width))
+        until = stop if last else before[s]
+        if until > done:
+            a = done - start
+            observe(
+                work, until - done, offset(since, a), offset(effects, a), offset(f, a)
+            )
+            done = until
         if not last:
-            advance(work.system, work.amounts, work.rates, steps.elapsed[s], work.new)
+            advance(work.system, work.amounts, work.rates, steps.elapsed[s], work.free)
             act(work, steps, s)

@@ -6,9 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sktem.kernels.borrowed import borrowed
+from sktem.kernels.borrowed import address
+from sktem.kernels.options import INNER, OUTER
 
-RECORD, BOLUS, RATE, RESET, STEADY = 0, 1, 2, 3, 4
+#: Actions of steps, and arguments of functions: literal numbers would have functions
+#: compiled for each of them.
+RECORD, BOLUS, RATE, RESET, STEADY = (np.int64(k) for k in range(5))
+NONE, ONE = np.int64(0), np.int64(1)
 #: Events less apart than this share of their time are simultaneous.
 SAME = 1e-11
 
@@ -75,8 +79,8 @@ class Steps(NamedTuple):
     duration, interval, phase : ndarray of shape (n_steps,)
         Of a steady state: duration of infusions (infinite for a constant one), time
         between doses, and time since the last of them.
-    replaces : ndarray of bool of shape (n_steps,)
-        Whether a steady state replaces the amounts.
+    replaces : ndarray of int of shape (n_steps,)
+        1 where a steady state replaces the amounts.
     offsets : ndarray of int of shape (n_subjects + 1,)
         Where the steps of each subject begin.
     """
@@ -108,6 +112,8 @@ class Pending(NamedTuple):
         where an infusion ends.
     compartment : ndarray of int
         Where it goes.
+    room : int
+        Series and steps that there is room for.
     """
 
     first: np.ndarray
@@ -117,12 +123,13 @@ class Pending(NamedTuple):
     value: np.ndarray
     duration: np.ndarray
     compartment: np.ndarray
+    room: int
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _push(pending, count, first, interval, most, value, duration, compartment):
     """Append a series and return the new count, -1 where there is no room."""
-    if count < 0 or count >= pending.first.shape[0]:
+    if count < 0 or count >= pending.room:
         return -1
     pending.first[count] = first
     pending.interval[count] = interval
@@ -134,10 +141,10 @@ def _push(pending, count, first, interval, most, value, duration, compartment):
     return count + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _emit(steps, n, elapsed, time, action, record, compartment, value):
+@njit(**INNER, error_model="numpy")
+def _emit(steps, room, n, elapsed, time, action, record, compartment, value):
     """Append a step and return the new number of them, -1 where there is no room."""
-    if n < 0 or n >= steps.elapsed.shape[0]:
+    if n < 0 or n >= room:
         return -1
     steps.elapsed[n] = elapsed
     steps.time[n] = time
@@ -148,7 +155,7 @@ def _emit(steps, n, elapsed, time, action, record, compartment, value):
     return n + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _fire(steps, n, pending, count, clock, until, record):
     """Take the pending events up to a time in order; return (n, count, clock)."""
     limit = until + SAME * max(1.0, abs(until))
@@ -168,33 +175,37 @@ def _fire(steps, n, pending, count, clock, until, record):
         clock = max(clock, min(soonest, until))
         action = BOLUS if duration == 0.0 else RATE
         sign = -1.0 if duration < 0.0 else 1.0
-        n = _emit(steps, n, elapsed, clock, action, record, place, sign * value)
+        n = _emit(
+            steps, pending.room, n, elapsed, clock, action, record, place, sign * value
+        )
         pending.done[best] += 1
         if pending.done[best] >= pending.most[best]:
             count -= 1
-            for field in (pending.first, pending.interval, pending.value,
-                          pending.duration):  # fmt: skip
-                field[best] = field[count]
-            for field in (pending.done, pending.most, pending.compartment):
-                field[best] = field[count]
+            pending.first[best] = pending.first[count]
+            pending.interval[best] = pending.interval[count]
+            pending.value[best] = pending.value[count]
+            pending.duration[best] = pending.duration[count]
+            pending.done[best] = pending.done[count]
+            pending.most[best] = pending.most[count]
+            pending.compartment[best] = pending.compartment[count]
         if duration > 0.0:
             end = soonest + duration
-            count = _push(pending, count, end, 0.0, 1, value, -1.0, place)
+            count = _push(pending, count, end, 0.0, ONE, value, -1.0, place)
     return n, count, clock
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _steady(steps, n, pending, count, events, i, lag, value, duration):
     """Take a dose at steady state; return the numbers of steps and pending series."""
     time, interval = events.time[i], events.interval[i]
     place = events.compartment[i]
     replaces = events.steady[i] == 1
     if replaces:
-        count = 0
+        count = NONE
     constant = events.amount[i] == 0.0
     behind = 0 if constant else int(math.ceil(lag / interval - SAME))
     last = time + lag - behind * interval
-    n = _emit(steps, n, 0.0, time, STEADY, i, place, value)
+    n = _emit(steps, pending.room, n, 0.0, time, STEADY, i, place, value)
     if n < 0:
         return n, count
     steps.duration[n - 1] = math.inf if constant else duration
@@ -205,8 +216,8 @@ def _steady(steps, n, pending, count, events, i, lag, value, duration):
         return n, count
     start = last
     while start + duration > time + SAME * max(1.0, abs(time)):
-        n = _emit(steps, n, 0.0, time, RATE, i, place, value)
-        count = _push(pending, count, start + duration, 0.0, 1, value, -1.0, place)
+        n = _emit(steps, pending.room, n, 0.0, time, RATE, i, place, value)
+        count = _push(pending, count, start + duration, 0.0, ONE, value, -1.0, place)
         start -= interval
         if n < 0 or count < 0:
             return n, count
@@ -218,21 +229,21 @@ def _steady(steps, n, pending, count, events, i, lag, value, duration):
     return n, count
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(**INNER, error_model="numpy", forceinline=True)
 def schedule_subject(events, dosing, subject, n, steps, pending):
     """Append the steps of a subject to n others.
 
     The new number is returned, -1 where there is no room.
     """
-    count = 0
+    count = NONE
     clock = -math.inf
     for i in range(events.offsets[subject], events.offsets[subject + 1]):
         time, kind = events.time[i], events.kind[i]
         if clock == -math.inf:
             clock = time
         if kind >= 3:
-            count = 0
-            n = _emit(steps, n, 0.0, time, RESET, i, 0, 0.0)
+            count = NONE
+            n = _emit(steps, pending.room, n, 0.0, time, RESET, i, NONE, 0.0)
             clock = time
         n, count, clock = _fire(steps, n, pending, count, clock, time, i)
         elapsed = max(time - clock, 0.0)
@@ -240,7 +251,7 @@ def schedule_subject(events, dosing, subject, n, steps, pending):
         if kind == 1 or kind == 4:
             # What is due has been given; the rest of the way comes before the dose.
             if elapsed > 0.0:
-                n = _emit(steps, n, elapsed, time, RATE, i, 0, 0.0)
+                n = _emit(steps, pending.room, n, elapsed, time, RATE, i, NONE, 0.0)
                 elapsed = 0.0
             value = events.amount[i] * dosing.bioavailability[i]
             duration = 0.0
@@ -263,13 +274,13 @@ def schedule_subject(events, dosing, subject, n, steps, pending):
                     1 + events.additional[i], value, duration, events.compartment[i],
                 )  # fmt: skip
                 n, count, clock = _fire(steps, n, pending, count, clock, time, i)
-        n = _emit(steps, n, elapsed, time, RECORD, i, 0, 0.0)
+        n = _emit(steps, pending.room, n, elapsed, time, RECORD, i, NONE, 0.0)
         if n < 0 or count < 0:
             return -1
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(**INNER, error_model="numpy", forceinline=True)
 def drop_records(steps, n, is_row, of_record, before, since, start):
     """Equal ``between_observations(...)`` of the schedules for the steps of a subject.
 
@@ -302,15 +313,15 @@ def drop_records(steps, n, is_row, of_record, before, since, start):
     return left
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def schedule(events, dosing, steps, pending):
     """Write the steps of all subjects and return whether there was room for them."""
-    n = 0
-    steps.offsets[0] = 0
-    events, dosing, written, pending = borrowed((events, dosing, steps, pending))
-    for subject in range(events.offsets.shape[0] - 1):
-        n = schedule_subject(events, dosing, subject, n, written, pending)
+    n, n_subjects = NONE, events.offsets.shape[0] - 1
+    at, doses, written, room = address((events, dosing, steps, pending))
+    written.offsets[0] = 0
+    for subject in range(n_subjects):
+        n = schedule_subject(at, doses, subject, n, written, room)
         if n < 0:
             return False
-        steps.offsets[subject + 1] = n
+        written.offsets[subject + 1] = n
     return True

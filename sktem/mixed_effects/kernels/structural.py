@@ -5,11 +5,12 @@ import math
 from numba import njit
 
 from sktem.kernels.exponential import exponential
+from sktem.kernels.options import INNER
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def transform(code, phi):
     """Equal ``TRANSFORMS[...].forward(phi)`` of the transform with this code."""
     if code == 1:
@@ -21,25 +22,25 @@ def transform(code, phi):
     return phi
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def absorption(inputs, start, stop, lag, ka, V, CL, f):
+@njit(**INNER, fastmath={"contract"}, error_model="numpy")
+def absorption(dose, at, n, lag, ka, V, CL, f):
     """Equal ``f[:] = _oral_lag(...)`` of the models, for the rows of a subject."""
     k = CL / V
     difference = ka - k
     if abs(difference) < 1e-7 * k:
-        for i in range(stop - start):
-            time = max(inputs[1, start + i] - lag, 0.0)
-            f[i] = inputs[0, start + i] * ka / V * time * exponential(-k * time)
+        for i in range(n):
+            time = max(at[i] - lag, 0.0)
+            f[i] = dose[i] * ka / V * time * exponential(-k * time)
         return
     factor = ka / V / difference
-    for i in range(stop - start):
-        time = max(inputs[1, start + i] - lag, 0.0)
+    for i in range(n):
+        time = max(at[i] - lag, 0.0)
         ratio = exponential(-k * time) - exponential(-ka * time)
-        f[i] = inputs[0, start + i] * factor * ratio
+        f[i] = dose[i] * factor * ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def two_compartments(psi, inputs, start, stop, f):
+@njit(**INNER, error_model="numpy")
+def two_compartments(psi, dose, at, n, f):
     """Equal ``f[:] = _bolus_two(...)`` of the models, for the rows of a subject."""
     k10 = psi[0] / psi[1]
     k12 = psi[2] / psi[1]
@@ -50,48 +51,47 @@ def two_compartments(psi, inputs, start, stop, f):
     beta = k10 * k21 / alpha
     fast = (alpha - k21) / (alpha - beta) / psi[1]
     slow = (k21 - beta) / (alpha - beta) / psi[1]
-    for i in range(stop - start):
-        time = inputs[1, start + i]
+    for i in range(n):
+        time = at[i]
         decay = fast * exponential(-alpha * time) + slow * exponential(-beta * time)
-        f[i] = inputs[0, start + i] * decay
+        f[i] = dose[i] * decay
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def predict(code, psi, inputs, start, stop, f):
-    """Equal ``f[: stop - start] = STRUCTURAL_MODELS[...].function(psi, x)``.
+@njit(**INNER, error_model="numpy")
+def predict(code, psi, first, second, n, f):
+    """Equal ``f[:n] = STRUCTURAL_MODELS[...].function(psi, x)``.
 
-    The rows of one subject, from start to stop; inputs has one row per column of x.
+    The two columns of x are those of n rows of one subject.
     """
-    n = stop - start
     if code == 1:
-        absorption(inputs, start, stop, 0.0, psi[0], psi[1], psi[2], f)
+        absorption(first, second, n, 0.0, psi[0], psi[1], psi[2], f)
     elif code == 2:
-        absorption(inputs, start, stop, psi[0], psi[1], psi[2], psi[3], f)
+        absorption(first, second, n, psi[0], psi[1], psi[2], psi[3], f)
     elif code == 3:
         rate = psi[1] / psi[0]
         for i in range(n):
-            decay = exponential(-rate * inputs[1, start + i])
-            f[i] = inputs[0, start + i] / psi[0] * decay
+            decay = exponential(-rate * second[i])
+            f[i] = first[i] / psi[0] * decay
     elif code == 4:
-        two_compartments(psi, inputs, start, stop, f)
+        two_compartments(psi, first, second, n, f)
     elif code == 5:
         for i in range(n):
-            x = inputs[0, start + i]
+            x = first[i]
             f[i] = psi[0] + psi[1] * x / (psi[2] + x)
     elif code == 6:
         for i in range(n):
-            grown = exponential(-(inputs[0, start + i] - psi[1]) / psi[2])
+            grown = exponential(-(first[i] - psi[1]) / psi[2])
             f[i] = psi[0] / (1.0 + grown)
     elif code == 7:
         for i in range(n):
-            rest = psi[1] * exponential(-psi[2] * inputs[0, start + i])
+            rest = psi[1] * exponential(-psi[2] * first[i])
             f[i] = psi[0] * (1.0 - rest)
     else:
         for i in range(n):
-            f[i] = psi[0] + psi[1] * inputs[0, start + i]
+            f[i] = psi[0] + psi[1] * first[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def squared_residual(code, y, f, least):
     """Equal ``square(y, f, least)`` of the residual error, for one row."""
     if code == 1:
@@ -105,7 +105,7 @@ def squared_residual(code, y, f, least):
     return residual * residual
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def log_density(code, y, f, a, b, least):
     """Equal ``log_density(y, f, (a, b), least)`` of the error, for one row."""
     if code == 0:

@@ -6,19 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sktem.compartments.kernels.observations import (
-    Work,
-    new_work,
-    observe_subject,
-)
-from sktem.compartments.kernels.schedule import (
-    Dosing,
-    Pending,
-    Steps,
-    drop_records,
-    schedule_subject,
-)
-from sktem.kernels.borrowed import borrowed
+from sktem.compartments.kernels.observations import observe_subject
+from sktem.compartments.kernels.schedule import NONE, drop_records, schedule_subject
+from sktem.kernels.borrowed import address, offset
+from sktem.kernels.options import INNER, OUTER
 from sktem.mixed_effects.kernels.structural import (
     HALF_LOG_TWO_PI,
     log_density,
@@ -26,11 +17,16 @@ from sktem.mixed_effects.kernels.structural import (
     squared_residual,
     transform,
 )
+from sktem.mixed_effects.kernels.work import (
+    numbers_of_work,
+    sizes_of,
+    subject_work_at,
+)
 
 #: Code of the closed form of compartments, beside those of structural models.
 COMPARTMENTS = -1
-#: What is evaluated.
-PREDICTIONS, SQUARES, DENSITIES = 0, 1, 2
+#: What is evaluated, or that chains are moved.
+PREDICTIONS, SQUARES, DENSITIES, WALK = 0, 1, 2, 3
 
 
 class SubjectModel(NamedTuple):
@@ -113,38 +109,6 @@ class SubjectRows(NamedTuple):
     plan: NamedTuple
 
 
-class SubjectWork(NamedTuple):
-    """Work arrays of a subject.
-
-    Attributes
-    ----------
-    psi : ndarray of shape (n_lines, n_parameters)
-        Parameters.
-    arguments : ndarray of shape (n_lines, n_arguments)
-        Those of the closed form of compartments, in its order.
-    f, since : ndarray of shape (n_rows,)
-        Predictions, and times of rows since the step before.
-    linear : Work
-        Work arrays of the closed form of compartments.
-    dosing : Dosing
-        Parameters of doses, of all records.
-    steps, pending : Steps, Pending
-        Steps that are made for the parameters, and doses to come.
-    before : ndarray of int of shape (n_steps,)
-        How many rows come before each.
-    """
-
-    psi: np.ndarray
-    arguments: np.ndarray
-    f: np.ndarray
-    since: np.ndarray
-    linear: Work
-    dosing: Dosing
-    steps: Steps
-    pending: Pending
-    before: np.ndarray
-
-
 class WalkMoves(NamedTuple):
     """Prior and proposals.
 
@@ -160,6 +124,12 @@ class WalkMoves(NamedTuple):
         Standard deviations of the walk.
     first : ndarray of int of shape (n_moves,)
         Where the noise of a move begins.
+    noise : ndarray of shape (n_subjects, n_chains, n_numbers)
+        Standard normal numbers.
+    log_uniforms : ndarray of shape (n_subjects, n_chains, n_moves)
+        Logarithms of uniform numbers.
+    accepted : ndarray of int of shape (n_moves,)
+        Counts of accepted proposals.
     """
 
     means: np.ndarray
@@ -168,84 +138,56 @@ class WalkMoves(NamedTuple):
     from_prior: np.ndarray
     scales: np.ndarray
     first: np.ndarray
+    noise: np.ndarray
+    log_uniforms: np.ndarray
+    accepted: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def new_subject_work(model, rows):
-    """Return work arrays that are large enough for each subject."""
-    depots, compartments, effects = rows.plan.sizes
-    most = np.max(rows.offsets[1:] - rows.offsets[:-1])
-    n_lines = np.max(rows.lines.of_subject[1:] - rows.lines.of_subject[:-1])
-    room = rows.plan.n_steps
-    n = rows.plan.dosing.shape[1] if room else 0
-    return SubjectWork(
-        np.empty((n_lines, rows.base.shape[1])),
-        np.empty((n_lines, rows.plan.order.shape[0])),
-        np.empty(most),
-        np.empty(most),
-        new_work(depots, compartments, effects),
-        Dosing(np.empty(n), np.empty(n), np.empty(n), np.empty(n)),
-        Steps(
-            np.empty(room), np.empty(room), np.empty(room, dtype=np.int64),
-            np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64),
-            np.empty(room), np.empty(room), np.empty(room), np.empty(room),
-            np.empty(room, dtype=np.bool_), np.zeros(2, dtype=np.int64),
-        ),
-        Pending(
-            np.empty(room), np.empty(room), np.empty(room, dtype=np.int64),
-            np.empty(room, dtype=np.int64), np.empty(room), np.empty(room),
-            np.empty(room, dtype=np.int64),
-        ),
-        np.empty(room, dtype=np.int64),
-    )  # fmt: skip
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def release(work):
-    """Be a last use of work arrays, which live until then."""
-    work.psi[0] = 0.0
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def parameters_of(model, rows, subject, z, psi):
+@njit(**INNER, error_model="numpy")
+def parameters_of(model, rows, sizes, subject, z, psi):
     """Equal ``individual_parameters(...)`` of the model for one subject.
 
     The random parameters are z, the others come from ``rows.base``; each line of psi is
     one of the subject's lines.
     """
-    lines, first = rows.lines, rows.lines.of_subject[subject]
+    lines, n = rows.lines, sizes.psi
+    first = lines.of_subject[subject]
     for k in range(lines.of_subject[subject + 1] - first):
-        for p in range(psi.shape[1]):
-            psi[k, p] = rows.base[subject, p]
-        for j in range(model.positions.shape[0]):
-            psi[k, model.positions[j]] = z[j]
-        if lines.shifts.shape[0]:
-            for p in range(psi.shape[1]):
-                psi[k, p] += lines.shifts[first + k, p]
+        own = offset(psi, k * n)
+        for p in range(n):
+            own[p] = rows.base[subject * n + p]
+        for j in range(sizes.random):
+            own[model.positions[j]] = z[j]
+        if sizes.shifts:
+            for p in range(n):
+                own[p] += lines.shifts[(first + k) * n + p]
         latent = lines.latents[first + k]
         if latent >= 0:
-            for j in range(lines.parameters.shape[0]):
-                psi[k, lines.parameters[j]] += z[latent + j]
-        for p in range(psi.shape[1]):
-            psi[k, p] = transform(model.transforms[p], psi[k, p])
+            for j in range(sizes.effects):
+                own[lines.parameters[j]] += z[latent + j]
+        for p in range(n):
+            own[p] = transform(model.transforms[p], own[p])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
-def steps_of_subject(rows, subject, work, psi):
+@njit(**INNER, error_model="numpy", forceinline=True)
+def steps_of_subject(rows, sizes, subject, work):
     """Write the steps that a subject has with parameters, False without room."""
-    plan, of_record = rows.plan, rows.lines.of_record
+    plan, of_record, n = rows.plan, rows.lines.of_record, sizes.records
     begin, stop = plan.events.offsets[subject], plan.events.offsets[subject + 1]
     for i in range(begin, stop):
-        line = psi[of_record[i] - of_record[begin]]
-        share, lag = plan.dosing[0, i], plan.dosing[1, i]
-        duration, rate = plan.dosing[2, i], plan.dosing[3, i]
+        line = offset(work.psi, (of_record[i] - of_record[begin]) * sizes.psi)
+        share, lag = plan.dosing[i], plan.dosing[n + i]
+        duration, rate = plan.dosing[2 * n + i], plan.dosing[3 * n + i]
         work.dosing.bioavailability[i] = line[share] if share >= 0 else 1.0
         work.dosing.lag[i] = line[lag] if lag >= 0 else 0.0
         work.dosing.duration[i] = line[duration] if duration >= 0 else math.nan
         work.dosing.rate[i] = line[rate] if rate >= 0 else math.nan
-    n = schedule_subject(plan.events, work.dosing, subject, 0, work.steps, work.pending)
+    n = schedule_subject(
+        plan.events, work.dosing, subject, NONE, work.steps, work.pending
+    )
     if n < 0:
         return False
+    work.steps.offsets[0] = 0
     work.steps.offsets[1] = drop_records(
         work.steps, n, plan.is_row, of_record, work.before, work.since,
         rows.offsets[subject],
@@ -253,152 +195,156 @@ def steps_of_subject(rows, subject, work, psi):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
-def predict_subject(model, rows, subject, z, work):
+@njit(**INNER, error_model="numpy", forceinline=True)
+def predict_subject(model, rows, sizes, subject, z, work):
     """Equal ``f = predict_rows(...)`` of the model for one subject.
 
     Predictions are NaN where parameters of doses make more steps than there is room.
     """
-    parameters_of(model, rows, subject, z, work.psi)
+    parameters_of(model, rows, sizes, subject, z, work.psi)
     plan, lines = rows.plan, rows.lines
     start, stop = rows.offsets[subject], rows.offsets[subject + 1]
     first, last = lines.of_subject[subject], lines.of_subject[subject + 1]
-    psi = work.psi[: last - first]
     if model.code != COMPARTMENTS:
         for k in range(first, last):
             a, b = lines.begins[k], lines.begins[k + 1]
-            predict(model.code, psi[k - first], rows.inputs, a, b, work.f[a - start :])
+            predict(
+                model.code, offset(work.psi, (k - first) * sizes.psi),
+                offset(rows.inputs, a), offset(rows.inputs, sizes.rows + a), b - a,
+                offset(work.f, a - start),
+            )  # fmt: skip
         return start, stop - start
-    steps, before, own = plan.steps, plan.before, subject
-    since, effects = plan.since[start:stop], plan.is_effect[start:stop]
+    steps, before, own, since = plan.steps, plan.before, subject, plan.since
     if plan.n_steps:
-        if not steps_of_subject(rows, subject, work, psi):
-            work.f[:] = math.nan
+        if not steps_of_subject(rows, sizes, subject, work):
+            for i in range(stop - start):
+                work.f[i] = math.nan
             return start, stop - start
-        steps, before, own, since = work.steps, work.before, 0, work.since
-    arguments = work.arguments[: last - first]
+        steps, before, own, since = work.steps, work.before, NONE, work.since
+    else:
+        since = offset(since, start)
+    width = sizes.arguments
     for k in range(last - first):
-        for j in range(plan.order.shape[0]):
-            arguments[k, j] = psi[k, plan.order[j]]
+        for j in range(width):
+            work.arguments[k * width + j] = work.psi[k * sizes.psi + plan.order[j]]
     observe_subject(
-        work.linear, steps, own, before, lines.of_record, arguments, start, since,
-        effects, work.f,
+        work.linear, steps, own, before, (lines.of_record, last - first, width),
+        work.arguments, (start, stop), since, offset(plan.is_effect, start), work.f,
     )  # fmt: skip
     return start, stop - start
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
-def density_of(model, rows, start, n, f, a, b):
+@njit(**INNER, error_model="numpy", forceinline=True)
+def density_of(model, y, n, f, a, b):
     """Equal ``log_density(y, f, (a, b), least).sum()`` over the n rows of a subject."""
     total = 0.0
     if model.error == 0:
         for i in range(n):
-            residual = rows.y[start + i] - f[i]
+            residual = y[i] - f[i]
             total += residual * residual
         return -0.5 * total / (a * a) - n * (math.log(a) + HALF_LOG_TWO_PI)
     for i in range(n):
-        total += log_density(model.error, rows.y[start + i], f[i], a, b, model.least)
+        total += log_density(model.error, y[i], f[i], a, b, model.least)
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def evaluate(model, rows, Z, what, errors, start, stop, sums, f):
-    """Write sums over the rows of each subject and chain, or their predictions.
-
-    They equal ``predict_rows(...)`` in ``f[c]``; ``square(...).sum()``, where squares
-    that are not finite count as 0, in ``sums[..., 0]``; or ``log_density(...).sum()``
-    at the errors (a, b) of each line in ``sums[..., e]``. Z has the shape (n_subjects,
-    n_chains, d), sums (n_subjects, n_chains, n_errors) and f (n_chains, n_rows).
-    """
-    work = new_subject_work(model, rows)
-    inner, points = borrowed((model, rows, work)), borrowed(Z)
-    for i in range(start, stop):
-        for c in range(Z.shape[1]):
-            begin, n = predict_subject(inner[0], inner[1], i, points[i, c], inner[2])
-            if what == PREDICTIONS:
-                for j in range(n):
-                    f[c, begin + j] = work.f[j]
-            elif what == SQUARES:
-                total = 0.0
-                for j in range(n):
-                    y = rows.y[begin + j]
-                    square = squared_residual(model.error, y, work.f[j], model.least)
-                    if math.isfinite(square):
-                        total += square
-                sums[i, c, 0] = total
-            else:
-                for e in range(errors.shape[0]):
-                    sums[i, c, e] = density_of(
-                        inner[0], inner[1], begin, n, inner[2].f, errors[e, 0],
-                        errors[e, 1],
-                    )  # fmt: skip
-    release(work)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def squared_distance(z, mean, inverse):
+@njit(**INNER, error_model="numpy")
+def squared_distance(d, z, mean, inverse):
     """Equal ``((inverse @ (z - mean)) ** 2).sum()`` for a lower triangle."""
     total = 0.0
-    for j in range(z.shape[0]):
+    for j in range(d):
         value = 0.0
         for k in range(j + 1):
-            value += inverse[j, k] * (z[k] - mean[k])
+            value += inverse[j * d + k] * (z[k] - mean[k])
         total += value * value
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def propose(moves, t, mean, z, noise, proposed):
+@njit(**INNER, error_model="numpy")
+def propose(d, moves, t, z, mean, noise, proposed):
     """Write the place that a move leads to, the place itself for a negative one."""
-    for j in range(z.shape[0]):
+    for j in range(d):
         proposed[j] = z[j]
     if t < 0:
         return
     position = moves.first[t]
-    for j in range(z.shape[0]):
+    for j in range(d):
         if moves.from_prior[t]:
             value = mean[j]
             for k in range(j + 1):
-                value += moves.root[j, k] * noise[position + k]
+                value += moves.root[j * d + k] * noise[position + k]
             proposed[j] = value
-        elif moves.scales[t, j] != 0.0:
-            proposed[j] += moves.scales[t, j] * noise[position]
+        elif moves.scales[t * d + j] != 0.0:
+            proposed[j] += moves.scales[t * d + j] * noise[position]
             position += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def walk(model, rows, moves, noise, log_uniforms, start, stop, Z, accepted):
-    """Equal ``_walk`` of ``samplers.component_walk``, for the subjects of a block.
+@njit(**INNER, error_model="numpy")
+def reduce_subject(model, what, errors, f, y, n, n_errors, sums, out):
+    """Write what is evaluated of the predictions f for the n rows of a subject."""
+    if what == PREDICTIONS:
+        for j in range(n):
+            out[j] = f[j]
+    elif what == SQUARES:
+        total = 0.0
+        for j in range(n):
+            square = squared_residual(model.error, y[j], f[j], model.least)
+            if math.isfinite(square):
+                total += square
+        sums[0] = total
+    else:
+        for e in range(n_errors):
+            sums[e] = density_of(model, y, n, f, errors[2 * e], errors[2 * e + 1])
 
-    The chains Z of shape (n_subjects, n_chains, d) are moved in place, and the accepted
-    proposals of each move are counted.
+
+@njit(**OUTER, error_model="numpy")
+def sweep(model, rows, moves, what, errors, start, stop, Z, sums, f):
+    """Move chains of the subjects of a block, or write what is evaluated of them.
+
+    WALK equals ``_walk`` of ``samplers.component_walk``: the chains Z of shape
+    (n_subjects, n_chains, d) are moved in place, and the accepted proposals of each
+    move are counted in ``moves.accepted``. Otherwise, one of ``predict_rows(...)`` is
+    written to ``f[c]``; ``square(...).sum()``, where squares that are not finite count
+    as 0, to ``sums[..., 0]``; or ``log_density(...).sum()`` at the errors (a, b) of
+    each line to ``sums[..., e]``. The sums have the shape (n_subjects, n_chains,
+    n_errors) and f (n_chains, n_rows).
     """
-    work, trial = new_subject_work(model, rows), np.empty(Z.shape[2])
-    inner, points = borrowed((model, rows, work)), borrowed(Z)
-    proposed, moves, noise = borrowed((trial, moves, noise))
-    for i in range(start, stop):
-        mean = moves.means[i]
-        for c in range(Z.shape[1]):
-            z = points[i, c]
-            current = distance = 0.0
-            for t in range(-1, moves.first.shape[0]):
-                propose(moves, t, mean, z, noise[i, c], proposed)
-                begin, n = predict_subject(inner[0], inner[1], i, proposed, inner[2])
-                value = density_of(
-                    inner[0], inner[1], begin, n, inner[2].f, inner[0].a, inner[0].b
-                )
-                new_distance = squared_distance(proposed, mean, moves.inverse)
-                if t < 0:
-                    current, distance = value, new_distance
-                    continue
-                ratio = value - current
-                if not moves.from_prior[t]:
-                    ratio -= 0.5 * (new_distance - distance)
-                if log_uniforms[i, c, t] < ratio:
-                    current = value
-                    distance = new_distance
-                    accepted[t] += 1
-                    for j in range(z.shape[0]):
-                        z[j] = proposed[j]
-    release(work)
-    trial[0] = 0.0
+    sizes, room = sizes_of(model, rows, moves, Z, errors), rows.plan.n_steps
+    n_reals, n_whole = numbers_of_work(sizes, room)
+    reals, whole = np.empty(n_reals), np.empty(n_whole, np.int64)
+    work = subject_work_at(address(reals), address(whole), sizes, room, rows.plan.sizes)
+    d, proposed = sizes.latents, offset(address(reals), n_reals - sizes.latents)
+    inner, owned, walk = address((model, rows, moves))
+    points, at, into, out = address((Z, errors, sums, f))
+    n_moves = sizes.moves if what == WALK else 0
+    for chain in range(start * sizes.chains, stop * sizes.chains):
+        i, c = chain // sizes.chains, chain % sizes.chains
+        z, mean = offset(points, chain * d), offset(walk.means, i * d)
+        noise = offset(walk.noise, chain * sizes.noise)
+        current = distance = 0.0
+        for t in range(-1, n_moves):
+            propose(d, walk, t, z, mean, noise, proposed)
+            begin, n = predict_subject(inner, owned, sizes, i, proposed, work)
+            y = offset(owned.y, begin)
+            if what != WALK:
+                reduce_subject(
+                    inner, what, at, work.f, y, n, sizes.errors,
+                    offset(into, chain * sizes.errors),
+                    offset(out, c * sizes.rows + begin),
+                )  # fmt: skip
+                continue
+            value = density_of(inner, y, n, work.f, inner.a, inner.b)
+            new_distance = squared_distance(d, proposed, mean, walk.inverse)
+            if t < 0:
+                current, distance = value, new_distance
+                continue
+            ratio = value - current
+            if not walk.from_prior[t]:
+                ratio -= 0.5 * (new_distance - distance)
+            if walk.log_uniforms[chain * n_moves + t] < ratio:
+                current = value
+                distance = new_distance
+                walk.accepted[t] += 1
+                for j in range(d):
+                    z[j] = proposed[j]
+    reals[0] = whole[0] = 0  # a last use, until which the work lives
