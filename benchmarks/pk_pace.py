@@ -26,7 +26,7 @@ from shared_data import locate
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import ODE, OneCompartment, TwoCompartment, read_nonmem
 from sktem.mixed_effects import problem as problems
-from sktem.mixed_effects.run import MixedEffectsRun
+from sktem.mixed_effects.last_climb import LastClimb
 
 PARTS = ("start", "SAEM", "Newton", "likelihood", "errors")
 
@@ -135,14 +135,14 @@ def clocked(spent):
 
         return call
 
-    start, ascended = problems.start_from_data, MixedEffectsRun._ascended
+    start, ascended = problems.start_from_data, LastClimb.ascended
     problems.start_from_data = timed(start, "start")
-    MixedEffectsRun._ascended = timed(ascended, "Newton")
+    LastClimb.ascended = timed(ascended, "Newton")
     try:
         yield
     finally:
         problems.start_from_data = start
-        MixedEffectsRun._ascended = ascended
+        LastClimb.ascended = ascended
 
 
 def measured(data, settings, seed):

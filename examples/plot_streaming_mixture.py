@@ -18,6 +18,7 @@ each chunk *before* it is learned from (the prequential score) shows which is be
 # the same shape takes their place: several kinds of rows, in long runs.
 
 import os
+import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -83,7 +84,10 @@ print(f"{title}: {len(X)} rows in chunks of {chunk_size}")
 #
 # A small Dirichlet penalty (``weight_concentration``) keeps a component from emptying
 # while its kind of rows is absent, and a weak prior keeps the covariances away from
-# singular ones: for a long time the stream may hold a single kind of rows.
+# singular ones: for a long time the stream may hold a single kind of rows. Where steps
+# decrease, the mixture warns of it: the rows have become less likely than those before.
+
+warnings.filterwarnings("ignore", message="Rows of the stream have become less likely")
 
 step_sizes = {
     "1 / (k + 1)": Polynomial(alpha=1.0, offset=1.0),

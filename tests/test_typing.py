@@ -13,6 +13,7 @@ import sktem
 from sktem.boltzmann.checks import E_STEPS
 from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS
 from sktem.e_step.batches import SAMPLING_SCHEMES
+from sktem.mixture.component_search import CRITERIA
 from sktem.mixture.estimator import COVARIANCES
 from sktem.samplers import DEFORMATION_SAMPLERS, SAMPLERS
 from sktem.solvers import SOLVERS
@@ -42,6 +43,7 @@ from sktem import (
     NonlinearMixedEffectsRegressor,
     StochasticEM,
     StochasticEMGaussianMixture,
+    StochasticEMMixture,
 )
 from sktem.models import LatentModel
 from sktem.samplers import MALA
@@ -63,6 +65,8 @@ class Own(LatentModel):
 X = np.zeros((10, 2))
 mixture = StochasticEMGaussianMixture(3, solver="isaem", random_state=0).fit(X)
 mixture.predict(X)
+StochasticEMMixture("auto", emission="poisson").fit(X)
+HiddenMarkovModel("icl").fit(X)
 StochasticEM(Own(1.0), solver="online", step_size=lambda k: 1 / k).fit(X)
 StochasticEM(Own(1.0), solver=FITTEM(), sampler=MALA(), batch_size=10).fit(X)
 StochasticEMGaussianMixture(3, solvr="em")  # error: Unexpected keyword argument "solvr"
@@ -77,6 +81,7 @@ StochasticEMGaussianMixture(3, batch_size="all")  # error: Argument "batch_size"
 LatentBoltzmannMachine(solver="em")  # error: Argument "solver" to "LatentBoltzmannM
 NonlinearMixedEffectsRegressor("linear", {}, sampler="hmc")  # error: Argument "sampler"
 DeformableTemplateEstimator(deformation="rigid")  # error: Argument "deformation" to
+HiddenMarkovModel("four")  # error: Argument 1 to "HiddenMarkovModel" has
 HiddenMarkovModel(2, random_state="a")  # error: Argument "random_state" to "HiddenMar
 from sktem import StochasticEMM  # error: Module "sktem" has no
 """
@@ -127,6 +132,8 @@ def literals(Estimator, name):
         (sktem.LatentBoltzmannMachine, "solver", CONTRASTIVE_SOLVERS),
         (sktem.LatentBoltzmannMachine, "e_step", E_STEPS),
         (sktem.StochasticEMGaussianMixture, "covariance_type", COVARIANCES),
+        (sktem.StochasticEMMixture, "n_components", CRITERIA),
+        (sktem.HiddenMarkovModel, "n_states", CRITERIA),
     ],
 )
 def test_types_are_the_tables_of_names(Estimator, name, known):

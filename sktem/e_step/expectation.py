@@ -120,6 +120,8 @@ class Expectation:
         Where tables of latents are kept on disk; None keeps them in memory.
     checked : bool
         Whether the shapes returned by the model have been checked.
+    batch_likelihood : float or None
+        Mean log-likelihood of the last batch, which comes with exact expectations.
     """
 
     #: Whether draws of all rows can be looked at without a visit.
@@ -143,6 +145,7 @@ class Expectation:
         self.full_pass_done: FullPass | None = None
         self.folder: str | None = None
         self.checked = False
+        self.batch_likelihood: float | None = None
         self._taken: tuple[Any, Any] = (None, None)
         # An iteration, and how many batches of it have been drawn.
         self._batches = (0, 0)
@@ -367,7 +370,9 @@ class Expectation:
         """
         X = self.take_batch(batch)
         if self.fused:
-            mean, _ = self.model.expected_statistics(X, params, batch.coefficients)
+            mean, self.batch_likelihood = self.model.expected_statistics(
+                X, params, batch.coefficients
+            )
             self.rows_visited += len(batch.rows)
             return mean * batch.coefficients.sum()
         return self.of(batch, self.draw(batch.rows, params, iteration), params)

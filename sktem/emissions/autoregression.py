@@ -10,6 +10,7 @@ import numpy as np
 
 from sktem.choices import check_number
 from sktem.emissions.base import Emission, left_alive
+from sktem.emissions.directions import Direction
 from sktem.emissions.lags import (
     LEAST_VARIANCE,
     TURNS,
@@ -330,6 +331,30 @@ class Autoregression(Emission):
     def spreads(self, params):
         """Return the variances of the errors."""
         return error_spreads(params.variances, self.reg_covar)
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of means, coefficients and variances.
+
+        A mean counts in all histories that have the state: each has a slot of its own.
+        """
+        K, m, order = params.coefficients.shape
+        for k, j in np.ndindex(K, m):
+            size = np.sqrt(params.variances[k, j])
+            yield Direction("means", (((k, j), 1.0),), size, ("mean", k, j))
+        every = [((k,),) for k in range(K)]
+        together = [tuple((k,) for k in range(K))]
+        switching = self.switching_coefficients
+        for states, j, i in product(
+            every if switching else together, range(m), range(order)
+        ):
+            entries = tuple(((*k, j, i), 1.0) for k in states)
+            yield Direction("coefficients", entries, 1.0, ("lag", states, j, i))
+        for states, j in product(
+            every if self.switching_variance else together, range(m)
+        ):
+            places = tuple(((*k, j), 1.0) for k in states)
+            size = params.variances[states[0][0], j]
+            yield Direction("variances", places, size, ("variance", states, j))
 
     def n_parameters(self, K, d, params=None):
         """Return the number of means, coefficients and variances."""

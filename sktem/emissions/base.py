@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from sktem.emissions.directions import Direction, moved_fields
 from sktem.emissions.scarcity import LabelShares
 from sktem.emissions.spread import Spread
 
@@ -398,6 +400,49 @@ class Emission(BaseEstimator, ABC):
             Probabilities by columns; a fit warns where they cannot be trusted.
         """
         return []
+
+    def free_directions(self, params: Any, following: Any, X) -> Iterator[Direction]:
+        """Yield the ways in which the parameters can move, for standard errors.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+        following : NamedTuple
+            Those after a further M-step: what runs to a bound is not free.
+        X : ndarray of shape (n, d)
+            Rows.
+
+        Yields
+        ------
+        Direction
+            One for each free parameter; those at bounds are left out.
+
+        Raises
+        ------
+        NotImplementedError
+            If the emission does not say, as by default.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how its parameters move"
+        )
+
+    def moved(self, params: Any, moves: Sequence[tuple[Direction, float]]) -> Any:
+        """Return parameters moved along directions, each by a number of its scales.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+        moves : sequence of (Direction, float)
+            Directions, and by how much.
+
+        Returns
+        -------
+        NamedTuple
+            Parameters; those that follow from others, as factors do, have to follow.
+        """
+        return moved_fields(params, moves)
 
     def penalty(self, params: Any) -> float:
         """Return minus the log prior that the M-step adds; here 0.

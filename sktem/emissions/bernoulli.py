@@ -13,6 +13,7 @@ from sktem.emissions.base import (
     start_from,
     zero_filled,
 )
+from sktem.emissions.directions import positive_directions
 from sktem.emissions.scarcity import LabelShares
 
 __all__ = ["Bernoulli", "BernoulliParams"]
@@ -137,6 +138,11 @@ class Bernoulli(Emission):
         """Draw a row for each of the given states."""
         p = params.probabilities[states]
         return (rng.random(p.shape) < p).astype(np.float64)
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of the probabilities."""
+        p = params.probabilities
+        yield from positive_directions("probabilities", p, np.minimum(p, 1.0 - p))
 
     def n_parameters(self, K, d, params=None):
         """Return the number of probabilities."""

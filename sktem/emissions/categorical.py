@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.base import Emission, left_alive, start_from
+from sktem.emissions.directions import share_directions
 from sktem.emissions.scarcity import LabelShares
 from sktem.kernels.blocks import plain
 
@@ -154,6 +155,13 @@ class Categorical(Emission):
         limits = limits / limits[:, :, -1:]
         uniform = rng.random((len(states), limits.shape[1]))
         return (uniform[:, :, None] > limits[states]).sum(axis=2).astype(np.float64)
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of the probabilities of each column."""
+        for k, column in np.ndindex(params.probabilities.shape[:2]):
+            p, then = (fit.probabilities[k, column] for fit in (params, following))
+            place = [(k, column)]
+            yield from share_directions("probabilities", p, then, place, (column,), k)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of free probabilities."""

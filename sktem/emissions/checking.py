@@ -17,11 +17,11 @@ def check_emission(emission, X, *, n_states=2, random_state=0) -> list[str]:
 
     Its methods are called on the given rows and compared with each other: shapes;
     densities of rows with holes with those of the marginal, and of the joint with those
-    of the conditional (TypeError says that there is none); statistics with sums over
-    parts of the rows and with multiples of the weights; the M-step with the likelihood,
-    which it may not decrease, and with the parameters of other weights nearby, of which
-    none may be more likely where it ends; ``project`` with itself; draws with the
-    likelihood. A few dozen rows are enough.
+    of the conditional (TypeError says that there is none, as of means); statistics with
+    sums over parts of the rows and with multiples of the weights; the M-step with the
+    likelihood, which it may not decrease, and with the parameters of other weights
+    nearby, of which none may be more likely where it ends; ``project`` with itself;
+    draws with the likelihood. A few dozen rows are enough.
 
     Parameters
     ----------
@@ -252,11 +252,18 @@ class _EmissionCheck:
     def draw(self, rng):
         """Check that rows are completed, and what is observed kept."""
         states = rng.integers(self.K, size=self.n)
-        for name, filled in (
-            ("draw", self.emission.draw(self.holes, states, self.params, rng)),
-            ("expected", self.emission.expected(self.holes, self.R, self.params)),
-            ("mode", self.emission.mode(self.holes, self.R, self.params)),
-        ):
+        arguments = {
+            "draw": (states, self.params, rng),
+            "expected": (self.R, self.params),
+            "mode": (self.R, self.params),
+        }
+        for name, rest in arguments.items():
+            try:
+                filled = getattr(self.emission, name)(self.holes, *rest)
+            except TypeError:
+                if name == "draw":
+                    raise
+                continue  # there are no means
             if np.shape(filled) != self.X.shape or np.isnan(filled).any():
                 self.fail(name, "must return rows without NaN")
             observed = ~np.isnan(self.holes)
@@ -268,3 +275,10 @@ class _EmissionCheck:
         count = self.emission.n_parameters(self.K, self.d, self.params)
         if not (isinstance(count, (int, np.integer)) and count >= 0):
             self.fail("n_parameters", f"must return an integer, got {count!r}")
+        try:
+            free = self.emission.free_directions(self.params, self.params, self.X)
+            n_free = sum(1 for _ in free)
+        except NotImplementedError:
+            return
+        if n_free > count:
+            self.fail("n_parameters", f"is {count}, and {n_free} directions are free")

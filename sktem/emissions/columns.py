@@ -291,6 +291,23 @@ class Columns(Emission):
             X[:, columns] = emission.sample(block, states, rng)
         return X
 
+    def free_directions(self, params, following, X):
+        """Yield the directions of each block."""
+        parts = zip(self.parts(params), following.blocks, strict=True)
+        for b, ((emission, columns, block), then) in enumerate(parts):
+            part = columns_of(X, columns)
+            for direction in emission.free_directions(block, then, part):
+                slot = (b, direction.slot)
+                yield direction._replace(slot=slot, block=b)
+
+    def moved(self, params, moves):
+        """Return parameters with those of each block moved along its directions."""
+        blocks = []
+        for b, (emission, _, block) in enumerate(self.parts(params)):
+            of_block = [move for move in moves if move[0].block == b]
+            blocks.append(emission.moved(block, of_block) if of_block else block)
+        return params._replace(blocks=tuple(blocks))
+
     def n_parameters(self, K, d, params=None):
         """Return the sum over the blocks; with names of columns it needs params."""
         if params is not None:

@@ -14,6 +14,7 @@ from sktem.emissions.base import (
     start_from,
     zero_filled,
 )
+from sktem.emissions.directions import positive_directions
 
 __all__ = ["Exponential", "ExponentialParams"]
 
@@ -87,6 +88,10 @@ class Exponential(Emission):
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         return rng.exponential(params.scales[states])
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of the means."""
+        yield from positive_directions("scales", params.scales)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of means."""

@@ -106,13 +106,16 @@ class FactorAnalyser(Emission):
         """Return means and covariances of the factors, and log-densities, of rows."""
         W, noise = params.loadings[k], params.noise_variances[k]
         d, q = W.shape
-        y = np.where(observed, X - params.means[k], 0.0)
+        y = X - params.means[k]
         scaled = W / noise[:, None]
-        if observed.all():
+        count, log_noise = d, np.log(noise).sum()
+        if observed is None:
             precision = (np.eye(q) + W.T @ scaled)[None]
         else:
+            y = np.where(observed, y, 0.0)
             products = (W[:, :, None] * scaled[:, None, :]).reshape(d, -1)
             precision = np.eye(q) + (observed @ products).reshape(-1, q, q)
+            count, log_noise = observed.sum(axis=1), observed @ np.log(noise)
         spread = np.linalg.inv(precision)
         towards = y @ scaled
         means = (
@@ -121,25 +124,22 @@ class FactorAnalyser(Emission):
             else (towards @ spread[0])
         )
         squares = (y**2) @ (1 / noise) - np.einsum("nq,nq->n", means, towards)
-        log_dets = np.linalg.slogdet(precision)[1] + observed @ np.log(noise)
-        counts = observed.sum(axis=1)
-        density = -0.5 * (squares + log_dets + counts * math.log(2 * math.pi))
+        log_dets = np.linalg.slogdet(precision)[1] + log_noise
+        density = -0.5 * (squares + log_dets + count * math.log(2 * math.pi))
         return means, np.broadcast_to(spread, (len(X), q, q)), density
 
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
         X = np.asarray(X, dtype=np.float64)
-        observed = (~np.isnan(X)).astype(np.float64)
-        columns = [
-            self._factors(X, observed > 0, params, k)[2]
-            for k in range(len(params.means))
-        ]
+        observed = _observed(X)
+        states = range(len(params.means))
+        columns = [self._factors(X, observed, params, k)[2] for k in states]
         return np.stack(columns, axis=1)
 
     def statistics(self, X, R, params):
         """Return masses and moments of the rows, the factors and both."""
         X, R = something_observed(np.asarray(X, dtype=np.float64), R)
-        observed = ~np.isnan(X)
+        observed = _observed(X)
         parts = [R.sum(axis=0)]
         for k in range(R.shape[1]):
             parts.extend(self._moments(X, R[:, k], observed, params, k))
@@ -151,7 +151,9 @@ class FactorAnalyser(Emission):
         means, spread, _ = self._factors(X, observed, params, k)
         q = W.shape[1]
         mean = params.means[k] - params.centre
-        z = np.where(observed, X - params.centre, mean + means @ W.T)
+        z = X - params.centre
+        if observed is not None:
+            z = np.where(observed, z, mean + means @ W.T)
         weighted = means * weights[:, None]
         square = weighted.T @ means + np.einsum("n,nqr->qr", weights, spread)
         factors = np.empty((q + 1, q + 1))
@@ -159,7 +161,7 @@ class FactorAnalyser(Emission):
         factors[:q, q] = factors[q, :q] = weighted.sum(axis=0)
         both = np.concatenate([weighted.T @ z, (weights @ z)[None]])
         squares = weights @ z**2
-        if not observed.all():
+        if observed is not None:
             holes = (~observed).astype(np.float64)
             by_hole = (holes * weights[:, None]).T @ spread.reshape(len(X), -1)
             by_hole = by_hole.reshape(-1, q, q)
@@ -292,3 +294,9 @@ class FactorAnalyser(Emission):
             means[k] += W @ factors[0]
             loadings[k] = W @ np.linalg.cholesky(spread[0])
         return emission, conditional._replace(means=means, loadings=loadings)
+
+
+def _observed(X):
+    """Return which values are observed, None for all of them."""
+    holes = np.isnan(X)
+    return ~holes if holes.any() else None

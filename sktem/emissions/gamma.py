@@ -15,6 +15,7 @@ from sktem.emissions.base import (
     left_alive,
     start_from,
 )
+from sktem.emissions.directions import positive_directions
 
 __all__ = ["Gamma", "GammaParams"]
 
@@ -135,6 +136,13 @@ class Gamma(Emission):
         """Draw a row for each of the given states."""
         draws = rng.gamma(params.shapes[states], params.scales[states])
         return np.maximum(draws, np.finfo(np.float64).tiny)
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of shapes and scales."""
+        shapes, bounds = params.shapes, (LEAST_SHAPE, LARGEST_SHAPE)
+        narrow = np.sqrt(np.maximum(shapes, 1.0))
+        yield from positive_directions("shapes", shapes, shapes / narrow, *bounds)
+        yield from positive_directions("scales", params.scales, params.scales / narrow)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of shapes and scales."""

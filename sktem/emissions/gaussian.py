@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from sktem.emissions.base import Emission, something_observed
 from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.directions import elliptical_directions, moved_fields
 from sktem.emissions.elliptical import (
     all_observed,
     complete_moments,
@@ -218,6 +219,18 @@ class Gaussian(Emission):
             rows = np.flatnonzero(states == k)
             X[rows] += structure.draw(params.covariances, k, len(rows), rng)
         return X
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of means and covariances."""
+        structure = self.structure(*params.means.shape)
+        yield from elliptical_directions(structure, self.covariance_type, params)
+
+    def moved(self, params, moves):
+        """Return parameters moved along directions, with the factors of covariances."""
+        moved = moved_fields(params, moves)
+        structure = self.structure(*params.means.shape)
+        factors = structure.precisions_cholesky(moved.covariances)
+        return moved._replace(precisions_cholesky=factors)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of means and free covariances."""

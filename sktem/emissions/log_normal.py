@@ -102,6 +102,14 @@ class LogNormal(Emission):
         """Draw a row for each of the given states."""
         return np.exp(self._logarithms.sample(params, states, rng))
 
+    def free_directions(self, params, following, X):
+        """Yield the directions of the moments of the logarithms."""
+        yield from self._logarithms.free_directions(params, following, X)
+
+    def moved(self, params, moves):
+        """Return moments of the logarithms moved along directions."""
+        return self._logarithms.moved(params, moves)
+
     def n_parameters(self, K, d, params=None):
         """Return the number of means and free covariances."""
         return self._logarithms.n_parameters(K, d)

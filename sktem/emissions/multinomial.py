@@ -10,6 +10,7 @@ from scipy.special import gammaln
 
 from sktem.choices import check_number
 from sktem.emissions.base import Emission, left_alive, start_from, zero_filled
+from sktem.emissions.directions import share_directions
 from sktem.emissions.poisson import check_counts
 from sktem.emissions.scarcity import counted_shares
 
@@ -171,6 +172,12 @@ class Multinomial(Emission):
         """Draw a row for each of the given states."""
         p = params.probabilities[states]
         return rng.multinomial(params.n_trials, p).astype(np.float64)
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of the shares."""
+        for k, p in enumerate(params.probabilities):
+            then = following.probabilities[k]
+            yield from share_directions("probabilities", p, then, [(k,)], (), k)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of free shares."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from sktem.emissions.base import (
     left_alive,
     zero_filled,
 )
-from sktem.emissions.poisson import LEAST_RATE, check_counts
+from sktem.emissions.directions import positive_directions
+from sktem.emissions.poisson import LEAST_RATE, check_counts, functions_of_counts
 from sktem.emissions.scarcity import counted_shares
 
 __all__ = ["NegativeBinomial", "NegativeBinomialParams"]
@@ -99,9 +101,10 @@ class NegativeBinomial(Emission):
         mu, r = params.means, params.sizes
         total = values @ (np.log(mu) - np.log(mu + r)).T
         total = total - mask @ (r * np.log1p(mu / r)).T
-        total = total - (gammaln(values + 1)).sum(axis=1)[:, None]
+        of_values = functions_of_counts(values)
+        total -= of_values(lambda x: gammaln(x + 1)).sum(axis=1)[:, None]
         for k, size in enumerate(r):
-            total[:, k] += _log_gamma_rise(values, size).sum(axis=1)
+            total[:, k] += of_values(partial(_log_gamma_rise, r=size)).sum(axis=1)
         return total
 
     def statistics(self, X, R, params):
@@ -110,9 +113,10 @@ class NegativeBinomial(Emission):
         mass = column_masses(R, observed, X.shape[1])
         K, d = params.means.shape
         rises, slopes = np.zeros((K, d)), np.zeros((K, d))
+        of_values, trigamma = functions_of_counts(values), partial(polygamma, 1)
         for k, size in enumerate(params.sizes):
-            rises[k] = R[:, k] @ (digamma(values + size) - digamma(size))
-            slopes[k] = R[:, k] @ (polygamma(1, size) - polygamma(1, values + size))
+            rises[k] = R[:, k] @ of_values(partial(_rise, digamma, size))
+            slopes[k] = -R[:, k] @ of_values(partial(_rise, trigamma, size))
         places = mass * np.log(params.sizes / LEAST_SIZE)
         parts = [mass, R.T @ values, rises, slopes, places]
         return np.concatenate([np.ravel(part) for part in parts])
@@ -164,6 +168,14 @@ class NegativeBinomial(Emission):
         mu, r = params.means[states], params.sizes[states]
         return rng.poisson(rng.gamma(r, mu / r)).astype(np.float64)
 
+    def free_directions(self, params, following, X):
+        """Yield the directions of means and sizes; of the latter not where infinite."""
+        means, sizes = params.means, params.sizes
+        spread = np.minimum(means, np.sqrt(means + means**2 / sizes))
+        yield from positive_directions("means", means, spread)
+        bounds = LEAST_SIZE, LARGEST_SIZE
+        yield from positive_directions("sizes", sizes, None, *bounds)
+
     def n_parameters(self, K, d, params=None):
         """Return the number of means and sizes."""
         return 2 * K * d
@@ -173,6 +185,11 @@ class NegativeBinomial(Emission):
         return NegativeBinomialParams(
             params.means[:, columns], params.sizes[:, columns]
         )
+
+
+def _rise(function, r, x):
+    """Return by how much a function is larger at ``x + r`` than at ``r``."""
+    return function(x + r) - function(r)
 
 
 def _log_gamma_rise(x, r):

@@ -14,12 +14,15 @@ from sktem.emissions.base import (
     start_from,
     zero_filled,
 )
+from sktem.emissions.directions import positive_directions
 from sktem.emissions.scarcity import counted_shares
 
-__all__ = ["Poisson", "PoissonParams", "check_counts"]
+__all__ = ["Poisson", "PoissonParams", "check_counts", "functions_of_counts"]
 
 #: Rates are not below, so that no count is impossible.
 LEAST_RATE = 1e-10
+#: Rows for each count up to the largest, from which functions of counts are tables.
+ROWS_PER_COUNT = 4
 
 
 class PoissonParams(NamedTuple):
@@ -66,9 +69,8 @@ class Poisson(Emission):
     def log_density(self, X, params):
         """Return the log-probability of each row in each state."""
         values, observed = zero_filled(X)
-        total = (
-            values @ np.log(params.rates).T - gammaln(values + 1).sum(axis=1)[:, None]
-        )
+        constants = functions_of_counts(values)(lambda x: gammaln(x + 1)).sum(axis=1)
+        total = values @ np.log(params.rates).T - constants[:, None]
         if observed is None:
             return total - params.rates.sum(axis=1)
         return total - observed @ params.rates.T
@@ -102,6 +104,10 @@ class Poisson(Emission):
         """Draw a row for each of the given states."""
         return rng.poisson(params.rates[states]).astype(np.float64)
 
+    def free_directions(self, params, following, X):
+        """Yield the directions of the rates."""
+        yield from positive_directions("rates", params.rates)
+
     def n_parameters(self, K, d, params=None):
         """Return the number of rates."""
         return K * d
@@ -121,3 +127,21 @@ def check_counts(emission, X):
             f"{type(emission).__name__} takes counts 0, 1, 2, ...; column {column} "
             f"has {X[row, column]:g}"
         )
+
+
+def functions_of_counts(values):
+    """Return how functions of counts are computed: once for each number, if few.
+
+    A function is called with counts, (n, d) or (m, 1), and broadcasts over columns.
+    """
+    n, d = values.shape
+    most = int(values.max(initial=0.0))
+    if ROWS_PER_COUNT * most > n:
+        return lambda function: function(values)
+    places, numbers = values.astype(np.intp), np.arange(most + 1.0)[:, None]
+    columns = np.arange(d)
+
+    def of_values(function):
+        return np.broadcast_to(function(numbers), (most + 1, d))[places, columns]
+
+    return of_values

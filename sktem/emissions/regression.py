@@ -9,6 +9,7 @@ import numpy as np
 
 from sktem.choices import check_number
 from sktem.emissions.base import Emission, left_alive
+from sktem.emissions.directions import Direction
 from sktem.emissions.lags import (
     LEAST_VARIANCE,
     TURNS,
@@ -379,6 +380,28 @@ class Regression(Emission):
     def spreads(self, params):
         """Return the variances of the errors."""
         return error_spreads(params.variances, self.reg_covar)
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of coefficients and variances."""
+        K, m, q = params.coefficients.shape
+        sizes = np.sqrt((self.regressors(X) ** 2).mean(axis=0))
+        sizes = np.where(sizes > 0, sizes, 1.0)
+        shared = self.is_shared(q)
+        for k, j, i in np.ndindex(K, m, q):
+            size = np.sqrt(params.variances[k, j]) / sizes[i]
+            if not shared[i]:
+                yield Direction("coefficients", (((k, j, i), 1.0),), size, (j, i), k)
+            elif k == 0:
+                entries = tuple(((state, j, i), 1.0) for state in range(K))
+                yield Direction("coefficients", entries, size, (j, i))
+        for j in range(m):
+            if self.switching_variance:
+                for k in range(K):
+                    size, entry = params.variances[k, j], ((k, j), 1.0)
+                    yield Direction("variances", (entry,), size, (j,), k)
+            else:
+                places = tuple(((k, j), 1.0) for k in range(K))
+                yield Direction("variances", places, params.variances[0, j], (j,))
 
     def n_parameters(self, K, d, params=None):
         """Return the number of coefficients and variances."""

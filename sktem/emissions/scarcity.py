@@ -26,12 +26,15 @@ class Scarcity(NamedTuple):
         Nats that new rows may lose so.
     parameters : float
         Free probabilities for each row, at least: with fewer, the rows are enough.
+    distinct : float
+        Labels of a column for each of its rows, above which it is an identifier.
     """
 
     met: float = 1e-3
     loss: float = 9.0
     most: float = 0.5
     parameters: float = 0.25
+    distinct: float = 0.5
 
 
 SCARCITY = Scarcity()
@@ -88,7 +91,15 @@ def doubt_of_labels(
     for block in blocks:
         mass = each[:, None, None] * block.probabilities
         known = mass.sum(axis=0) >= rule.met
-        parameters += len(each) * int(np.maximum(known.sum(axis=1) - 1, 0).sum())
+        n_labels = known.sum(axis=1)
+        unique = n_labels > rule.distinct * mass.sum(axis=(0, 2))
+        if block.kind == "labels" and unique.any():
+            return (
+                f"Column(s) {listed(block.columns[unique])} have a label of their own "
+                "in most rows, as identifiers do: they tell nothing of new rows, and "
+                f"{label.lower()}s can follow them. Leave them out."
+            )
+        parameters += len(each) * int(np.maximum(n_labels - 1, 0).sum())
         unmet, places, _ = np.nonzero((mass < rule.met) & known)
         if len(unmet):
             states, columns = found.setdefault(block.kind, ([], []))

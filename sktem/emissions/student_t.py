@@ -12,6 +12,11 @@ from sklearn.base import clone
 from sktem.choices import check_choice
 from sktem.emissions.base import Emission, bisected, something_observed
 from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.directions import (
+    elliptical_directions,
+    moved_fields,
+    positive_directions,
+)
 from sktem.emissions.elliptical import (
     completed_moments,
     conditional_moments,
@@ -226,6 +231,21 @@ class StudentT(Emission):
         """Draw a row for each of the given states."""
         X = np.full((len(states), params.means.shape[1]), np.nan)
         return self.draw(X, states, params, rng)
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of locations, scales and learned degrees."""
+        structure = COVARIANCES[self.covariance_type](*params.means.shape)
+        yield from elliptical_directions(structure, self.covariance_type, params)
+        if self._learns:
+            degrees, bounds = params.degrees_of_freedom, (LEAST_DEGREES, MOST_DEGREES)
+            yield from positive_directions("degrees_of_freedom", degrees, None, *bounds)
+
+    def moved(self, params, moves):
+        """Return parameters moved along directions, with the factors of covariances."""
+        moved = moved_fields(params, moves)
+        structure = COVARIANCES[self.covariance_type](*params.means.shape)
+        factors = structure.precisions_cholesky(moved.covariances)
+        return moved._replace(precisions_cholesky=factors)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of locations, free scales and learned degrees."""

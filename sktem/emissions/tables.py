@@ -19,6 +19,7 @@ from sktem.emissions.factor_analyser import FactorAnalyser
 from sktem.emissions.gamma import Gamma
 from sktem.emissions.gaussian import Gaussian
 from sktem.emissions.log_normal import LogNormal
+from sktem.emissions.multinomial import Multinomial
 from sktem.emissions.negative_binomial import NegativeBinomial
 from sktem.emissions.poisson import Poisson
 from sktem.emissions.student_t import StudentT
@@ -36,6 +37,7 @@ EMISSIONS = {
     "gamma": Gamma,
     "gaussian": Gaussian,
     "log_normal": LogNormal,
+    "multinomial": Multinomial,
     "negative_binomial": NegativeBinomial,
     "poisson": Poisson,
     "student_t": StudentT,

@@ -10,6 +10,7 @@ from scipy.special import i0e
 
 from sktem.emissions.base import Emission, column_masses, left_alive, start_from
 from sktem.emissions.bessel import LARGEST_CONCENTRATION, concentration_of, mean_length
+from sktem.emissions.directions import FREE, Direction, positive_directions
 
 __all__ = ["VonMises", "VonMisesParams"]
 
@@ -125,6 +126,16 @@ class VonMises(Emission):
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         return rng.vonmises(params.directions[states], params.concentrations[states])
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of mean angles and concentrations."""
+        concentrations = params.concentrations
+        for index in np.ndindex(concentrations.shape):
+            scale = 1.0 / np.sqrt(max(concentrations[index], 1.0))
+            slot = ("directions", index[1])
+            yield Direction("directions", ((index, 1.0),), scale, slot, index[0])
+        bounds = FREE.least, LARGEST_CONCENTRATION
+        yield from positive_directions("concentrations", concentrations, None, *bounds)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of mean angles and concentrations."""

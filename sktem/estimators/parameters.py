@@ -14,6 +14,7 @@ __all__ = [
     "Auto",
     "Average",
     "BatchSize",
+    "NumberOfStates",
     "SamplerLike",
     "SamplerName",
     "Sampling",
@@ -26,6 +27,7 @@ __all__ = [
 Auto: TypeAlias = Literal["auto"]
 Average: TypeAlias = bool | int | Literal["tail", "random"]
 BatchSize: TypeAlias = int | Auto
+NumberOfStates: TypeAlias = int | Literal["auto", "bic", "icl"]
 Sampling: TypeAlias = Literal["fixed", "shuffle", "inclusion"]
 Seed: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 StepSize: TypeAlias = float | Callable[[int], float] | Auto

@@ -24,6 +24,7 @@ from sktem.estimators.fit_warnings import warn_of_run
 from sktem.estimators.parameters import (
     Average,
     BatchSize,
+    NumberOfStates,
     SamplerLike,
     Sampling,
     Seed,
@@ -254,7 +255,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     def __init__(
         self,
-        n_states: int | str = 2,
+        n_states: NumberOfStates = 2,
         *,
         emission="gaussian",
         start_init=None,
@@ -984,8 +985,15 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         -------
         StandardErrors
             ``start``, ``transitions``, and ``emission``, a dict by the names of the
-            fields of ``emission_params_``; NaN of what is fixed or at a bound, such as
-            probabilities of 0. Priors do not count.
+            fields of ``emission_params_`` (of blocks of columns one for each block);
+            NaN of what is fixed or at a bound, such as probabilities of 0. Priors do
+            not count.
+
+        Raises
+        ------
+        ValueError
+            With ``durations``, or an emission whose parameters are not identified:
+            factor analysers, mixtures, directions of rows of length one.
         """
         fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
         X, weights = checked_sequence_weights(X, sample_weight)

@@ -133,6 +133,7 @@ def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
     known = X.labels if X.in_memory else None
     least = 1 if known is None else max(int(known.max()) + 1, 1)
     steps: list[StateSearchStep] = []
+    refused: dict[int, str] = {}
     best, params, behind = np.inf, None, 0
     options = {"verbose": 0, "warm_start": False, "tol": max(estimator.tol, rule.tol)}
     for K in range(least, max(least, min(rule.most, X.n_rows)) + 1):
@@ -141,14 +142,19 @@ def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
             warnings.simplefilter("always")
             trial.fit(**data)
         value = criterion(trial._fitted(), X, name, weights)
-        unsound = any(issubclass(warning.category, StateWarning) for warning in caught)
-        steps.append(StateSearchStep(K, np.inf if unsound else value))
+        for warning in caught:
+            if issubclass(warning.category, StateWarning):
+                refused.setdefault(K, str(warning.message))
+        steps.append(StateSearchStep(K, np.inf if K in refused else value))
         if params is None or steps[-1].criterion < best:
             best, params, behind = steps[-1].criterion, trial._fitted().params, 0
         else:
             behind += 1
         if behind >= rule.patience:
             break
+    larger = K - behind + 1
+    if larger in refused:
+        warn_user(f"{larger} states were refused: {refused[larger]}", FitWarning)
     if K == rule.most and behind == 0:
         warn_user(
             f"{name} was still falling at {rule.most} states, where the search ends: "

@@ -12,6 +12,7 @@ import numpy as np
 from sktem.e_step.chains import ChainTable
 from sktem.e_step.expectation import Batch, Expectation
 from sktem.e_step.random import Generators
+from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
@@ -51,6 +52,8 @@ class StreamState:
         Rows so far.
     learned : object
         What a Markov sampler has learned of all chains together.
+    likelihoods : BatchLikelihoods or None
+        Log-likelihoods of batches, where they are watched.
     """
 
     params: Any
@@ -66,6 +69,7 @@ class StreamState:
     )
     n_rows: int = 0
     learned: Any = None
+    likelihoods: BatchLikelihoods | None = None
 
 
 class BatchGrowth(NamedTuple):
@@ -209,13 +213,19 @@ class Stream:
             if expectation.chains is not None:
                 state.learned = expectation.chains.shared
             state.pending = total if state.pending is None else state.pending + total
-            state.pending_mass += float(weights[start:stop].sum())
+            added = float(weights[start:stop].sum())
+            state.pending_mass += added
+            watched = state.likelihoods
+            if watched is not None and expectation.batch_likelihood is not None:
+                watched.add(expectation.batch_likelihood, added)
             if state.pending_mass >= size * (1 - 1e-12):
                 mass = state.pending_mass
                 gamma = self._step(state, mass)
                 merged = towards(state.s, state.pending / mass, gamma)
                 state.pending, state.pending_mass = None, 0.0
                 self._advance(state, merged, mass, gamma)
+                if watched is not None and watched.pending_mass > 0:
+                    watched.close()
                 on_step()
             start = stop
 

@@ -35,26 +35,59 @@ __all__ = [
     "likelihood_at",
 ]
 
-#: Quadrature points of all subjects together, at most.
-MOST_POINTS = 100_000
-#: Evaluations of points for differences, at most.
-MOST_DIFFERENCES = 4_000_000
-#: Newton steps, lengths of one that are tried, the longest step of a logarithm, and the
-#: least gain in log-likelihood for which it continues.
-MOST_STEPS, HALVINGS, LONGEST, LEAST_GAIN = 12, 4, 0.7, 0.02
-#: The gain that rounding lets one see, as a share of the log-likelihood.
-RESOLUTION = 1e-12
-#: Curvature, in units of that of the complete data, which counts as none, and the least
-#: that it gets then.
-LEAST_CURVATURE, SHIFT = 1e-4, 0.05
-#: Least curvature of the complete data, in units of that of each parameter alone.
-LEAST_VALUE = 1e-10
-#: Distance of a logarithm from its bound that counts as none, and the least share of a
-#: random effect's standard deviation that correlations do not explain, in units of that
-#: of wide ones.
-AT_LEAST, OWN_PART = 1e-3, 1e-3
-#: Subjects from which the hidden share is taken, at most.
-MOST_SUBJECTS = 200
+
+class NewtonRule(NamedTuple):
+    """How Newton steps on the likelihood are made.
+
+    Attributes
+    ----------
+    most_points : int
+        Quadrature points of all subjects together, at most.
+    most_differences : int
+        Evaluations of points for differences, at most.
+    most_steps : int
+        Newton steps, at most.
+    halvings : int
+        Lengths of a step that are tried.
+    longest : float
+        Longest step of a logarithm.
+    least_gain : float
+        Gain of the log-likelihood for which steps continue, at least.
+    resolution : float
+        Gain that rounding lets one see, as a share of the log-likelihood.
+    least_curvature : float
+        Curvature, in units of that of the complete data, which counts as none.
+    shift : float
+        The least curvature that it gets then.
+    least_value : float
+        Curvature of the complete data, in units of that of each parameter alone, at
+        least.
+    at_least : float
+        Distance of a logarithm from its bound that counts as none.
+    own_part : float
+        Share of a random effect's standard deviation that correlations do not explain,
+        in units of that of wide ones, at least.
+    most_subjects : int
+        Subjects from which the hidden share is taken, at most.
+    """
+
+    most_points: int = 100_000
+    most_differences: int = 4_000_000
+    most_steps: int = 12
+    halvings: int = 4
+    longest: float = 0.7
+    least_gain: float = 0.02
+    resolution: float = 1e-12
+    least_curvature: float = 1e-4
+    shift: float = 0.05
+    least_value: float = 1e-10
+    at_least: float = 1e-3
+    own_part: float = 1e-3
+    most_subjects: int = 200
+
+
+#: The rule of every fit.
+NEWTON = NewtonRule()
 
 
 class Resolution(NamedTuple):
@@ -105,7 +138,7 @@ def can_climb(n: int, d: int, k: int = 0) -> bool:
     if d == 0:
         return False
     points = n * QUICK.n_points(n, d)
-    return points <= MOST_POINTS and points * k * k <= MOST_DIFFERENCES
+    return points <= NEWTON.most_points and points * k * k <= NEWTON.most_differences
 
 
 def hidden_share(model, rows, params, start=None) -> float:
@@ -114,8 +147,8 @@ def hidden_share(model, rows, params, start=None) -> float:
     EM comes nearer to a variance by about ``(1 - share) ** 2`` of its distance per
     step.
     """
-    chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
-    chosen = np.unique(chosen)
+    count = min(len(rows), NEWTON.most_subjects)
+    chosen = np.unique(np.linspace(0, len(rows) - 1, count).astype(int))
     some = rows[chosen]
     start = model.prior_moments(some, params)[0] if start is None else start[chosen]
     covariances = conditional_modes(model, some, params, start).covariances
@@ -177,6 +210,11 @@ class Ascent(NamedTuple):
     information: LouisInformation | None = None
     by_nodes: ByNodes = ByNodes()
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether the likelihood is finite there."""
+        return self.value > -np.inf
+
 
 def climb(model, rows, params, rng, start=None):
     """Do Newton steps on the likelihood while it gains, see :func:`ascend`."""
@@ -190,8 +228,8 @@ def ascend(
     params,
     rng,
     start=None,
-    most_steps=MOST_STEPS,
-    least_gain=LEAST_GAIN,
+    most_steps=NEWTON.most_steps,
+    least_gain=NEWTON.least_gain,
     resolution=QUICK,
 ) -> Ascent:
     """Do Newton steps on the likelihood while it gains.
@@ -205,7 +243,7 @@ def ascend(
     modes = model.prior_moments(rows, params)[0] if start is None else start
     here = likelihood_at(model, rows, params, modes, seed, resolution)
     first, promise, louis = here.value, np.inf, None
-    least_gain = max(least_gain, RESOLUTION * abs(first))
+    least_gain = max(least_gain, NEWTON.resolution * abs(first))
     for _ in range(most_steps if np.isfinite(first) else 0):
         louis = louis_information(model, rows, params, here.draws, here.log_joint)
         if not np.isfinite(louis.observed).all():
@@ -214,7 +252,7 @@ def ascend(
         step, promise = _newton_step(louis, coordinates)
         if promise < least_gain / 2:
             break
-        candidates = (coordinates.params(step / 2**h) for h in range(HALVINGS))
+        candidates = (coordinates.params(step / 2**h) for h in range(NEWTON.halvings))
         for changed in chain(candidates, _em_steps(model, rows, params, here)):
             there = likelihood_at(model, rows, changed, here.modes, seed, resolution)
             if there.value > here.value:  # False for NaN
@@ -282,7 +320,7 @@ class Coordinates:
         # A random effect that correlates with others keeps a part of its own.
         alone = model.design.pattern.sum(axis=0) == 1
         spread = np.sqrt(np.diag(self.origin.omega))
-        least_spread = OWN_PART * spread * own_shares(model)
+        least_spread = NEWTON.own_part * spread * own_shares(model)
         bounds = np.where(alone, np.sqrt(variance_floors(model)), least_spread)
         j, k = self.lower
         log_bounds = np.log(bounds / np.diag(self.root))[j]
@@ -336,18 +374,18 @@ def _newton_step(louis, coordinates):
     J, bend = coordinates.derivatives(louis.slope)
     slope = J.T @ louis.slope
     complete, curvature = J.T @ louis.complete @ J, J.T @ louis.observed @ J - bend
-    is_held = (coordinates.least > -AT_LEAST) & (slope <= 0)
-    is_held |= (coordinates.most < AT_LEAST) & (slope >= 0)
+    is_held = (coordinates.least > -NEWTON.at_least) & (slope <= 0)
+    is_held |= (coordinates.most < NEWTON.at_least) & (slope >= 0)
     slope[is_held] = curvature[is_held] = curvature[:, is_held] = 0.0
     units = _units(complete, is_held)
     values, vectors = np.linalg.eigh(units.T @ curvature @ units)
-    values = np.where(
-        values < LEAST_CURVATURE, np.maximum(np.abs(values), SHIFT), values
-    )
+    bent = np.maximum(np.abs(values), NEWTON.shift)
+    values = np.where(values < NEWTON.least_curvature, bent, values)
     along = vectors.T @ (units.T @ slope)
     step = units @ (vectors @ (along / values))
     longest = np.abs(step[coordinates.vector.positive]).max(initial=0.0)
-    return step / max(1.0, longest / LONGEST), 0.5 * float(along**2 @ (1 / values))
+    step /= max(1.0, longest / NEWTON.longest)
+    return step, 0.5 * float(along**2 @ (1 / values))
 
 
 def _units(complete, is_held):
@@ -356,7 +394,8 @@ def _units(complete, is_held):
     matrix = complete * scale[:, None] * scale
     matrix[is_held] = matrix[:, is_held] = 0.0
     values, vectors = np.linalg.eigh(matrix)
-    return scale[:, None] * vectors / np.sqrt(np.maximum(np.abs(values), LEAST_VALUE))
+    values = np.maximum(np.abs(values), NEWTON.least_value)
+    return scale[:, None] * vectors / np.sqrt(values)
 
 
 def _statistics(model, params, n, block, points, weights):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sktem.mixed_effects.m_step import Moments
@@ -9,14 +11,33 @@ from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["Path", "complete_data_errors"]
 
-#: Epochs whose noise is taken together, so that that of the chains averages out.
-BATCH = 5
-#: Least epochs in the average, and the slowest contraction that is assumed.
-LEAST_EPOCHS, SLOWEST = 60, 0.1
-#: Slopes above this many standard errors count as drift.
-LARGEST_DRIFT = 4.0
-#: Longest jump along a drift, in units of the way of the last third of the path.
-LONGEST_JUMP = 4.0
+
+class DriftRule(NamedTuple):
+    """When estimates drift, and how far they jump.
+
+    Attributes
+    ----------
+    batch : int
+        Epochs whose noise is taken together, so that that of the chains averages out.
+    least_epochs : int
+        Epochs in the average, at least.
+    slowest : float
+        The slowest contraction that is assumed.
+    largest : float
+        Standard errors of a slope above which it counts as drift.
+    longest_jump : float
+        Longest jump along a drift, in units of the way of the last third of the path.
+    """
+
+    batch: int = 5
+    least_epochs: int = 60
+    slowest: float = 0.1
+    largest: float = 4.0
+    longest_jump: float = 4.0
+
+
+#: The rule of every fit.
+DRIFT = DriftRule()
 
 
 class Path:
@@ -62,7 +83,7 @@ class Path:
         correlation = np.clip(correlation, 0.0, 0.95)
         inflation = (1 + correlation) / (1 - correlation)
         error = np.sqrt(variance * inflation / (time @ time))
-        return np.abs(slope) > LARGEST_DRIFT * error
+        return np.abs(slope) > DRIFT.largest * error
 
     def ahead(self, params, start, drifting):
         """Return the parameters that a geometric approach would end at."""
@@ -71,7 +92,7 @@ class Path:
         path = path[len(path) - 3 * third :].reshape(3, third, -1).mean(axis=1)
         before, last = np.diff(path, axis=0)
         ratio = np.divide(last, before, out=np.ones_like(last), where=before != 0)
-        ratio = np.clip(ratio, 0.0, LONGEST_JUMP / (1 + LONGEST_JUMP))
+        ratio = np.clip(ratio, 0.0, DRIFT.longest_jump / (1 + DRIFT.longest_jump))
         jump = np.where(drifting, last * ratio / (1 - ratio), 0.0)
         values, positive = self.vector.of(params), self.vector.positive
         end = np.where(positive, values * np.exp(jump * positive), values + jump)
@@ -89,8 +110,8 @@ class Path:
         rate (Polyak and Juditsky 1992). On short runs this is up to twice the error.
         """
         path = np.array(self.points[first:])
-        n = (len(path) - 1) // BATCH
-        if len(path) < LEAST_EPOCHS:
+        n = (len(path) - 1) // DRIFT.batch
+        if len(path) < DRIFT.least_epochs:
             return None
         gains = np.array(self.gains[first + 1 :])[:, None]
         moves = np.diff(path, axis=0) / gains
@@ -99,9 +120,11 @@ class Path:
         squares = (weights * deviations).sum(axis=0)
         # One rate for all: that of a single estimate is too uncertain on a short run.
         rates = -(weights * moves).sum(axis=0)[squares > 0] / squares[squares > 0]
-        rate = float(np.clip(np.median(rates), SLOWEST, 1.0)) if len(rates) else 1.0
-        noise = (moves + rate * deviations)[: n * BATCH]
-        means = noise.reshape(n, BATCH, -1).mean(axis=1)
+        rate = 1.0
+        if len(rates):
+            rate = float(np.clip(np.median(rates), DRIFT.slowest, 1.0))
+        noise = (moves + rate * deviations)[: n * DRIFT.batch]
+        means = noise.reshape(n, DRIFT.batch, -1).mean(axis=1)
         return means.std(axis=0, ddof=1) / np.sqrt(n) / rate
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect
 from typing import NamedTuple
 
 import numpy as np
@@ -10,38 +9,69 @@ import numpy as np
 from sktem.mixed_effects.compiled import CompiledSubjects
 from sktem.mixed_effects.transforms import is_plain
 
-__all__ = ["Optimum", "PooledRegression", "is_near", "optima"]
+__all__ = ["Optimum", "PooledRegression"]
 
-#: Steps of a descent, trials of a step, and the relative gain that ends it; that of a
-#: log-likelihood, whose steps get shorter slowly.
-MOST_STEPS, MOST_TRIALS, LEAST_GAIN, LEAST_LOG_GAIN = 60, 10, 1e-9, 1e-3
-#: Shift of a difference, as a share of the parameter; the relative change that rounding
-#: makes, and how much longer the shift is then.
-SHIFT, LOST, LONGER = 1e-5, 1e-12, 1e3
-#: Longest step of a parameter on a logarithmic or logistic scale.
-LONGEST = 2.0
-#: Random places that are looked at, how many more for each parameter whose size is not
-#: known, and the most.
-N_PLACES, MORE_PLACES, MOST_PLACES = 225, 150, 600
-#: How far places are from the start on a logarithmic scale, at most.
-WIDTHS = (2.0, 6.0, 14.0)
-#: Shares, added up, of the ways in which places on the natural scale are drawn.
-KINDS_OF_PLACES = (0.25, 0.5, 0.7, 0.8, 0.9)
-#: Steps on which linearity is tried, and the relative deviation that is none.
-N_TRIALS, LINEAR = 5, 1e-6
-#: Descents from the best of them, at least and, until two have ended at the lowest
-#: value (up to a share of it, or a log-likelihood), at most; how near two optima are
-#: the same one; and how much larger values are that lead to one.
-N_DESCENTS, MOST_DESCENTS, TWICE, TWICE_LOG, SAME = 16, 30, 1e-6, 0.05, 0.05
-ALMOST, ALMOST_LOG = 1e-3, 0.05
-#: Share of the places and descents for models that integrate differential equations.
-COSTLY = 0.2
-#: Rows on which all this is done, at most.
-MOST_ROWS = 3000
-#: Cosine of slopes from which they are alike, and eigenvalue where they are the same.
-ALIKE, THE_SAME = 0.99, 1e-13
 #: Errors of a model function far from its parameters: the place is left.
 FAILURES = (ArithmeticError, ValueError, RuntimeError, AssertionError)
+
+
+class DescentRule(NamedTuple):
+    """How pooled regressions descend, and when two places are the same.
+
+    Attributes
+    ----------
+    most_steps : int
+        Steps, at most.
+    most_trials : int
+        Trials of a step.
+    least_gain : float
+        Relative gain that ends a descent.
+    least_log_gain : float
+        Gain of a log-likelihood, whose steps get shorter slowly, that does.
+    shift : float
+        Shift of a difference, as a share of the parameter.
+    lost : float
+        Relative change that rounding makes.
+    longer : float
+        How much longer the shift is then.
+    longest : float
+        Longest step of a parameter on a logarithmic or logistic scale.
+    same : float
+        Relative difference up to which two optima are the same one.
+    almost : float
+        How much larger values are, relatively, that lead to an optimum.
+    almost_log : float
+        The same of log-likelihoods.
+    costly : float
+        Share of the places and descents for models that integrate differential
+        equations.
+    most_rows : int
+        Rows on which all this is done, at most.
+    alike : float
+        Cosine of slopes from which they are alike.
+    equal : float
+        Eigenvalue of cosines where they are the same.
+    """
+
+    most_steps: int = 60
+    most_trials: int = 10
+    least_gain: float = 1e-9
+    least_log_gain: float = 1e-3
+    shift: float = 1e-5
+    lost: float = 1e-12
+    longer: float = 1e3
+    longest: float = 2.0
+    same: float = 0.05
+    almost: float = 1e-3
+    almost_log: float = 0.05
+    costly: float = 0.2
+    most_rows: int = 3000
+    alike: float = 0.99
+    equal: float = 1e-13
+
+
+#: The rule of every fit.
+DESCENT = DescentRule()
 
 
 class Optimum(NamedTuple):
@@ -68,7 +98,7 @@ class PooledRegression:
     """
 
     def __init__(self, model, rows):
-        share = min(1.0, MOST_ROWS / max(len(rows.y), 1))
+        share = min(1.0, DESCENT.most_rows / max(len(rows.y), 1))
         count = max(1, int(len(rows) * share))
         if count < len(rows):
             rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))]
@@ -93,7 +123,7 @@ class PooledRegression:
         self.weights = self._weights()
         # A closed form of compartments, or any function of the user's.
         free = getattr(model.structure, "has_closed_form", True)
-        self.effort = 1.0 if free else COSTLY
+        self.effort = 1.0 if free else DESCENT.costly
         self.compiled = None
         if not self.has_densities and all(e.kind != "row" for e in entries):
             self.compiled = CompiledSubjects.of(model, rows, self.start)
@@ -175,7 +205,7 @@ class PooledRegression:
 
     def slopes(self, vector, reach):
         """Return derivatives of the terms, 0 where there is none."""
-        slopes, steps = np.empty((len(self.rows.y), len(vector))), SHIFT * reach
+        slopes, steps = np.empty((len(self.rows.y), len(vector))), DESCENT.shift * reach
         left = np.arange(len(vector))
         while len(left):
             shifts = np.diag(steps)[left]
@@ -183,10 +213,10 @@ class PooledRegression:
             with np.errstate(over="ignore", invalid="ignore"):
                 change = both[: len(left)] - both[len(left) :]
                 slopes[:, left] = (change / (2 * steps[left, None])).T
-                lost = np.abs(change) <= LOST * np.abs(both[: len(left)])
+                lost = np.abs(change) <= DESCENT.lost * np.abs(both[: len(left)])
             # An effect of nearly zero.
-            left = left[lost.all(axis=1) & (steps[left] < SHIFT)]
-            steps[left] = np.minimum(steps[left] * LONGER, SHIFT)
+            left = left[lost.all(axis=1) & (steps[left] < DESCENT.shift)]
+            steps[left] = np.minimum(steps[left] * DESCENT.longer, DESCENT.shift)
         return np.where(np.isfinite(slopes), slopes, 0.0)
 
     def descend(self, vector, chosen=None, known=()):
@@ -202,7 +232,8 @@ class PooledRegression:
         reach = np.where(self.plain & (vector != 0), np.abs(vector), 1.0)
         damping = 0.0
         sign = 1.0 if self.has_densities else -1.0
-        for _ in range(MOST_STEPS if np.isfinite(value) and chosen.any() else 0):
+        can_move = np.isfinite(value) and chosen.any()
+        for _ in range(DESCENT.most_steps if can_move else 0):
             J = self.slopes(vector, reach)[:, chosen]
             slope = sign * (J.sum(axis=0) if self.has_densities else J.T @ terms)
             with np.errstate(over="ignore"):
@@ -210,7 +241,7 @@ class PooledRegression:
             size = np.where((size > 0) & np.isfinite(size), size, np.inf)
             scaled = J / size
             curvature, before = scaled.T @ scaled, value
-            for _ in range(MOST_TRIALS):
+            for _ in range(DESCENT.most_trials):
                 damped = curvature + (damping + 1e-14) * np.eye(len(size))
                 step = np.linalg.lstsq(damped, slope / size, rcond=1e-13)[0] / size
                 step = self._bounded(step, chosen)
@@ -225,13 +256,26 @@ class PooledRegression:
                     break
                 damping = max(damping, 1e-4) * 10
             for optimum in known:
-                if _leads_to(self, vector, value, optimum):
+                if self._leads_to(vector, value, optimum):
                     return optimum
             gain = before - value
-            least = LEAST_LOG_GAIN if self.has_densities else LEAST_GAIN * before
-            if not gain > least:
+            least = DESCENT.least_gain * before
+            if not gain > (DESCENT.least_log_gain if self.has_densities else least):
                 break
         return Optimum(vector, value)
+
+    def is_same(self, vector, optimum) -> bool:
+        """Return whether a vector is that of an optimum."""
+        scale = np.where(self.plain, np.abs(vector) + np.abs(optimum.vector), 1.0)
+        change = np.abs(vector - optimum.vector)
+        return bool((change <= DESCENT.same * np.where(scale > 0, scale, 1.0)).all())
+
+    def _leads_to(self, vector, value, optimum):
+        """Return whether a descent from a vector would end at an optimum."""
+        above = value - optimum.value
+        near = DESCENT.almost * abs(optimum.value)
+        near = DESCENT.almost_log if self.has_densities else near
+        return 0 <= above <= near and self.is_same(vector, optimum)
 
     def _reach(self, trial, vector, reach):
         moved = np.maximum(np.abs(trial), np.abs(trial - vector))
@@ -240,7 +284,7 @@ class PooledRegression:
     def _bounded(self, step, chosen):
         bounded = ~self.plain[chosen] & self.is_intercept[chosen]
         longest = np.abs(step[bounded]).max(initial=0.0)
-        return step / max(1.0, longest / LONGEST)
+        return step / max(1.0, longest / DESCENT.longest)
 
     def units(self, vector):
         """Return deviations that would explain the residuals, each alone, or NaN.
@@ -283,8 +327,8 @@ def _covariance(slopes, size):
     slopes = slopes / sizes[:, None]
     cosines = slopes @ slopes.T / slopes.shape[1]
     values, vectors = np.linalg.eigh(cosines)
-    alike = np.abs(np.tril(cosines, -1)).max() > ALIKE
-    if not alike or values[0] < THE_SAME:
+    alike = np.abs(np.tril(cosines, -1)).max() > DESCENT.alike
+    if not alike or values[0] < DESCENT.equal:
         return None
     return size**2 * (vectors / values) @ vectors.T / sizes[:, None] / sizes
 
@@ -293,123 +337,3 @@ def _unit(slope, size):
     slope = slope[np.isfinite(slope)]
     steep = np.sqrt(np.mean(slope**2)) if len(slope) else 0.0
     return size / steep if steep > 0 and size > 0 else np.nan
-
-
-def optima(problem: PooledRegression) -> list[Optimum]:
-    """Return optima of a pooled regression, that of the given start first."""
-    start = problem.vector()
-    intercepts = problem.is_intercept
-    first = problem.descend(start, intercepts)
-    descents = [first]
-    places = [] if _is_linear(problem, first) else _places(problem, start)
-    all_terms = problem.terms_of(places) if places else []
-    values = np.array([problem.value(terms) for terms in all_terms])
-    most, enough = (int(problem.effort * n) for n in (MOST_DESCENTS, N_DESCENTS))
-    for k in np.argsort(values)[:most]:
-        done = len(descents) > enough and _is_twice(problem, descents)
-        if done or not np.isfinite(values[k]):
-            break
-        descents.append(problem.descend(places[k], intercepts, descents))
-    different: list[Optimum] = []
-    for optimum in descents:
-        if not any(_same(problem, optimum.vector, other) for other in different):
-            different.append(optimum)
-    few = (~intercepts).sum() < len(problem.rows) / 2
-    if few and (~intercepts).any():
-        different = [problem.descend(optimum.vector) for optimum in different]
-    return different
-
-
-def _is_linear(problem, optimum):
-    """Return whether the terms are linear in all parameters: there is one optimum.
-
-    Each one is looked at by itself too, lest one without effect at this place passes.
-    """
-    vector = optimum.vector
-    if problem.has_densities or problem.weights is None or not problem.plain.all():
-        return False
-    reach = np.where(vector != 0, np.abs(vector), 1.0)
-    slopes, terms = problem.slopes(vector, reach), problem.terms(vector)
-    rng = np.random.default_rng(0)
-    signs = rng.choice([-1, 1], (N_TRIALS, len(vector)))
-    steps = signs * np.exp(rng.uniform(-3, 3, signs.shape)) * reach
-    alone = [step * axis for step in steps for axis in np.eye(len(vector))]
-    for step in [*steps, *alone]:
-        change = problem.terms(vector + step) - terms
-        size = np.linalg.norm(change)
-        deviation = np.linalg.norm(change - slopes @ step)
-        if not 0 < size < np.inf or not deviation <= LINEAR * size:
-            return False
-    return True
-
-
-def _is_twice(problem, descents):
-    """Return whether two descents have ended at the lowest value."""
-    first, second = sorted(optimum.value for optimum in descents)[:2]
-    near = TWICE_LOG if problem.has_densities else TWICE * abs(first)
-    return second <= first + near
-
-
-def _same(problem, vector, optimum):
-    """Return whether a vector is that of an optimum."""
-    scale = np.where(problem.plain, np.abs(vector) + np.abs(optimum.vector), 1.0)
-    change = np.abs(vector - optimum.vector)
-    return bool((change <= SAME * np.where(scale > 0, scale, 1.0)).all())
-
-
-def _leads_to(problem, vector, value, optimum):
-    """Return whether a descent that has come to a vector would end at an optimum."""
-    above = value - optimum.value
-    near = ALMOST_LOG if problem.has_densities else ALMOST * abs(optimum.value)
-    return 0 <= above <= near and _same(problem, vector, optimum)
-
-
-def _places(problem, start):
-    """Return places that have the start's order of magnitude, or that of the data."""
-    rng = np.random.default_rng(0)
-    logarithmic = problem.is_intercept & ~problem.plain
-    plain = problem.is_intercept & problem.plain
-    places = []
-    for factor in (-4.6, -2.3, 2.3, 4.6):
-        place = start.copy()
-        place[logarithmic] += factor
-        place[plain] *= np.exp(factor)
-        places.append(place)
-    columns, y = _ranges(problem.rows.inputs.T), problem.rows.y
-    low, high, spread = _ranges(y[None])[0]
-    count = min(N_PLACES + MORE_PLACES * int(plain.sum()), MOST_PLACES)
-    count = int(problem.effort * count)
-    for _ in range(count if problem.is_intercept.any() else 0):
-        place = start.copy()
-        width = WIDTHS[rng.integers(len(WIDTHS))]
-        place[logarithmic] += rng.uniform(-width, width, logarithmic.sum())
-        for j in np.flatnonzero(plain):
-            least, most, width = columns[rng.integers(len(columns))]
-            sign = (-1, 1)[rng.integers(2)]
-            place[j] = (
-                rng.uniform(least, most),
-                rng.uniform(low, high),
-                sign * width * np.exp(rng.uniform(-3, 0)),
-                sign * spread / width * np.exp(rng.uniform(-2, 2)),
-                sign / width * np.exp(rng.uniform(-2, 3)),
-                start[j] * np.exp(rng.uniform(-5, 5)),
-            )[bisect(KINDS_OF_PLACES, rng.random())]
-        places.append(place)
-    return places
-
-
-def _ranges(columns):
-    """Return least, largest value and range of each column, 1 for no range."""
-    least, most = columns.min(axis=1), columns.max(axis=1)
-    width = np.where(most > least, most - least, 1.0)
-    return np.column_stack([least, most, width]).tolist()
-
-
-def is_near(problem: PooledRegression, optimum: Optimum, factor: float) -> bool:
-    """Return whether an optimum is where the user expects it."""
-    start = problem.vector()[problem.is_intercept]
-    reached = optimum.vector[problem.is_intercept]
-    plain = problem.plain[problem.is_intercept]
-    near = np.abs(reached - start)[~plain] <= factor
-    ratio = np.abs(reached - start)[plain] <= np.expm1(factor) * np.abs(start[plain])
-    return bool(near.all() and ratio.all())

@@ -30,16 +30,36 @@ from sktem.mixed_effects.start import (
 
 __all__ = ["Problem"]
 
-#: Chains of all subjects together, at least; and of models that integrate differential
-#: equations.
-LEAST_CHAINS, LEAST_COSTLY = 240, 60
-#: Chains of a subject that are enough where subjects have many rows, and rows times
-#: chains for which there are more.
-ENOUGH_CHAINS, MOST_CHAIN_ROWS = 4, 100_000
-#: Rows that the start is taken from, about, at most.
-MOST_START_ROWS = 1 << 17
 #: Share of the burn-in in which variances are held up.
 ANNEALED_SHARE = 0.6
+
+
+class ChainNumbers(NamedTuple):
+    """How many chains and rows a fit works with.
+
+    Attributes
+    ----------
+    least : int
+        Chains of all subjects together, at least.
+    least_costly : int
+        The same of models that integrate differential equations.
+    enough : int
+        Chains of a subject that are enough where subjects have many rows.
+    most_rows : int
+        Rows times chains for which there are more.
+    most_start_rows : int
+        Rows that the start is taken from, about, at most.
+    """
+
+    least: int = 240
+    least_costly: int = 60
+    enough: int = 4
+    most_rows: int = 100_000
+    most_start_rows: int = 1 << 17
+
+
+#: The numbers of every fit.
+CHAINS = ChainNumbers()
 
 
 class Problem(NamedTuple):
@@ -166,8 +186,8 @@ class Problem(NamedTuple):
         if self.layout.design.n_latents == 0:
             return 1
         free = getattr(self.model.structure, "has_closed_form", True)
-        chains = -(-(LEAST_CHAINS if free else LEAST_COSTLY) // len(self.rows))
-        most = max(ENOUGH_CHAINS, MOST_CHAIN_ROWS // self.rows.n_rows)
+        chains = -(-(CHAINS.least if free else CHAINS.least_costly) // len(self.rows))
+        most = max(CHAINS.enough, CHAINS.most_rows // self.rows.n_rows)
         return min(chains, most)
 
     def subjects(self, groups, n_rows) -> np.ndarray:
@@ -228,7 +248,7 @@ def _occasions(layout, X, subjects):
 
 def _new_model(estimator, structure, layout, all_rows):
     """Return the model with its start, and an optimum that was passed over."""
-    rows = all_rows.few(MOST_START_ROWS)
+    rows = all_rows.few(CHAINS.most_start_rows)
     if (priors := layout.design.priors) is not None:
         priors = priors._replace(n_subjects=len(all_rows))
         layout = layout._replace(design=layout.design._replace(priors=priors))

@@ -11,35 +11,68 @@ import numpy as np
 from sktem.mixed_effects.ascent import ascend, can_climb
 from sktem.mixed_effects.design import MixedEffectsParams
 from sktem.mixed_effects.endpoints import EndpointError, residual_error_of
-from sktem.mixed_effects.pooled import (
-    PooledRegression,
-    is_near,
-    optima,
-)
+from sktem.mixed_effects.optima import is_near, optima
+from sktem.mixed_effects.pooled import PooledRegression
 from sktem.mixed_effects.residual_errors import ProportionalError
 from sktem.mixed_effects.structural import StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS, is_box, is_plain
 
 __all__ = ["PassedOver", "Start", "start_from_data", "starting_params"]
 
-#: How far, on a logarithmic scale, the nearest optimum may be from the user's start so
-#: that others must be clearly better, and by how much its sum of squares may be larger.
-NEAR, AS_GOOD = 2.5, 1.05
-#: Sums of squares, in units of the least, and differences of log-density of optima that
-#: are compared by likelihood; how many, on how many subjects, and by how many steps.
-WORTH, WORTH_LOG, MOST_OPTIMA, MOST_SUBJECTS, N_STEPS = 2.0, 10.0, 4, 100, 6
-#: Largest standard deviation of a random effect at the start, on a logarithmic or
-#: logistic scale, and the least share of it.
-LARGEST, LEAST = 1.0, 1e-3
-#: By how much another optimum's log-likelihood is larger than that of the one next to
-#: the user's start where it is taken: much, since the start tells which of exchangeable
-#: optima is meant (theophylline's rates would change places for 3).
-CLEARLY = 10.0
-#: Steps between two records in the search for optima, which leaves places out where
-#: equations are stiff and a step that is not would take thousands.
-MOST_ODE_STEPS = 300
-#: From which difference of their log-likelihoods the user is told.
-WORTH_TELLING = 4.0
+
+class StartRule(NamedTuple):
+    """Which optimum of the pooled regression a fit starts from.
+
+    Attributes
+    ----------
+    near : float
+        Distance, on a logarithmic scale, of the nearest optimum from the user's start
+        beyond which others need not be clearly better.
+    as_good : float
+        By how much its sum of squares may be larger.
+    worth : float
+        Sums of squares, in units of the least, of optima that are compared by
+        likelihood.
+    worth_log : float
+        The same of differences of log-densities.
+    most_optima : int
+        Optima that are compared, at most.
+    most_subjects : int
+        Subjects on which, at most.
+    steps : int
+        Newton steps by which.
+    largest : float
+        Standard deviation of a random effect at the start, on a logarithmic or logistic
+        scale, at most.
+    least : float
+        The same, at least.
+    clearly : float
+        By how much another optimum's log-likelihood is larger than that of the one next
+        to the user's start where it is taken: much, since the start tells which of
+        exchangeable optima is meant (theophylline's rates would change places for 3).
+    most_ode_steps : int
+        Steps between two records in the search for optima, which leaves places out
+        where equations are stiff and a step that is not would take thousands.
+    worth_telling : float
+        Difference of log-likelihoods from which the user is told.
+    """
+
+    near: float = 2.5
+    as_good: float = 1.05
+    worth: float = 2.0
+    worth_log: float = 10.0
+    most_optima: int = 4
+    most_subjects: int = 100
+    steps: int = 6
+    largest: float = 1.0
+    least: float = 1e-3
+    clearly: float = 10.0
+    most_ode_steps: int = 300
+    worth_telling: float = 4.0
+
+
+#: The rule of every fit.
+START = StartRule()
 
 
 class PassedOver(NamedTuple):
@@ -193,21 +226,22 @@ def start_from_data(estimator, model, rows) -> Start:
         return Start(model.start, model.units_of_numeric(), None)
     minima, near = _candidates(model, problem, minima)
     starts = [_start_at(estimator, model, problem, optimum, rows) for optimum in minima]
-    chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
-    some = rows[np.unique(chosen)]
+    count = min(len(rows), START.most_subjects)
+    some = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))]
     sizes = len(some), model.design.n_latents, len(model.design.numeric)
     if len(starts) == 1 or not can_climb(*sizes):
         return starts[0]
+    steps = {"most_steps": START.steps}
     reached = [
-        ascend(model, some, start.params, np.random.default_rng(0), most_steps=N_STEPS)
+        ascend(model, some, start.params, np.random.default_rng(0), **steps)
         for start in starts
     ]
     values = np.nan_to_num([ascent.value for ascent in reached], nan=-np.inf)
     best = int(np.argmax(values))
     gain = float(values[best] - values[0])
-    if not near or gain > CLEARLY:
+    if not near or gain > START.clearly:
         return starts[best]
-    if gain < WORTH_TELLING:
+    if gain < START.worth_telling:
         return starts[0]
     return starts[0]._replace(passed_over=PassedOver(reached[best].params, gain))
 
@@ -218,7 +252,7 @@ def _hasty(model, rows):
     if getattr(structure, "has_closed_form", True):
         return model
     hasty = copy(model)
-    hasty.structure = structure.hasty(MOST_ODE_STEPS)
+    hasty.structure = structure.hasty(START.most_ode_steps)
     means = model.prior_moments(rows, model.start)[0]
     f = hasty.predict_rows(rows, means, model.start.numeric)
     return hasty if np.isfinite(f).all() else model
@@ -228,18 +262,18 @@ def _candidates(model, problem, minima):
     """Return optima that are worth a look, and whether the first is the user's."""
     best = min(optimum.value for optimum in minima)
     if problem.has_densities:
-        as_good, worth = best + np.log(AS_GOOD), best + WORTH_LOG
+        as_good, worth = best + np.log(START.as_good), best + START.worth_log
     else:
-        as_good, worth = best * AS_GOOD, best * WORTH
+        as_good, worth = best * START.as_good, best * START.worth
     others = sorted(minima, key=lambda optimum: optimum.value)
     if model.design.n_latents == 0:
         return others[:1], False
-    if is_near(problem, minima[0], NEAR) and minima[0].value <= as_good:
+    if is_near(problem, minima[0], START.near) and minima[0].value <= as_good:
         others = [optimum for optimum in others if optimum is not minima[0]]
         alike = [optimum for optimum in others if optimum.value <= as_good]
-        return [minima[0], *alike][:MOST_OPTIMA], True
+        return [minima[0], *alike][: START.most_optima], True
     others = [optimum for optimum in others if optimum.value <= worth]
-    return others[:MOST_OPTIMA], False
+    return others[: START.most_optima], False
 
 
 def _start_at(estimator, model, problem, optimum, rows) -> Start:
@@ -257,8 +291,8 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
         if omega_start is not None or j in design.held_variances:
             continue
         if np.isfinite(random[j]):
-            largest = np.inf if plain[j] else LARGEST
-            least = 0.0 if plain[j] else LEAST
+            largest = np.inf if plain[j] else START.largest
+            least = 0.0 if plain[j] else START.least
             omega[j, j] = np.clip(random[j], least, largest) ** 2
             if design.occasions is not None and (design.latents == p).sum() > 1:
                 omega[j, j] /= 2  # both levels share the scatter
@@ -294,5 +328,5 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
 def _bounded(covariance, plain):
     """Return a covariance with deviations of logarithms that are not too large."""
     widths = np.sqrt(np.diag(covariance))
-    scale = np.where(plain, 1.0, np.minimum(1.0, LARGEST / widths))
+    scale = np.where(plain, 1.0, np.minimum(1.0, START.largest / widths))
     return covariance * scale[:, None] * scale

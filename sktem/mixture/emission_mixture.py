@@ -21,6 +21,7 @@ from sktem.estimators.parameters import (
     Auto,
     Average,
     BatchSize,
+    NumberOfStates,
     SamplerLike,
     Sampling,
     Seed,
@@ -71,9 +72,10 @@ class StochasticEMMixture(MixtureEstimator):
     emission : str or Emission, default="gaussian"
         The emission of columns of numbers by name: "gaussian", "student_t",
         "factor_analyser", "bernoulli", "categorical", "poisson", "negative_binomial",
-        "gamma", "exponential", "log_normal", "von_mises" or "von_mises_fisher"; "auto"
-        takes columns of integers for counts ("negative_binomial"), also those that
-        missing values have turned into floats, and other numbers for "gaussian".
+        "gamma", "exponential", "log_normal", "multinomial", "von_mises" or
+        "von_mises_fisher"; "auto" takes columns of integers for counts
+        ("negative_binomial"), also those that missing values have turned into floats,
+        and other numbers for "gaussian".
         Columns of labels of a data frame are categorical whatever the name.
         Or an instance of a class of :mod:`sktem.emissions` for all columns, such as
         ``Columns([(name, emission, columns), ...])``, which gives columns an emission
@@ -201,7 +203,7 @@ class StochasticEMMixture(MixtureEstimator):
 
     def __init__(
         self,
-        n_components: int = 1,
+        n_components: NumberOfStates = 1,
         *,
         emission="gaussian",
         init_params="kmeans",

@@ -27,6 +27,7 @@ from sktem.estimators.parameters import (
     Auto,
     Average,
     BatchSize,
+    NumberOfStates,
     SamplerLike,
     Sampling,
     Seed,
@@ -295,7 +296,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     def __init__(
         self,
-        n_components: int = 1,
+        n_components: NumberOfStates = 1,
         *,
         covariance_type: Literal["full", "tied", "diag", "spherical", "unit"] = "full",
         reg_covar: float = 1e-6,

@@ -103,7 +103,8 @@ class BlockStarts(NamedTuple):
             step = step_of(run_settings, len(small), run_settings.max_passes)
             run_settings = replace(run_settings, step_size=step)
         generators = spawn_generators(int(rng.integers(2**31)))
-        frame = Frame(coarse.grid, *(np.repeat(x, grid.n_channels) for x in (0.0, 1.0)))
+        ones = np.ones(grid.n_channels)
+        frame = Frame(coarse.grid, 0.0 * ones, ones)
         params = starting_params(
             model, small, weights, generators.initialisation,
             coarse.initial_templates(frame),

@@ -414,13 +414,16 @@ class DeformableTemplateEstimator(
     def _learn(self, X, sample_weight=None, units=None):
         """Run without a warning: its state, its settings and what interrupted it.
 
-        Offset and scale may be given; None takes those of the images.
+        Offset and scale may be given, of images whose patches are missing pixels
+        already; None takes those of the images.
         """
         self._check_parameters()
-        source = found_images(X)
+        source, patches = found_images(X), None
         if source is None:
             X, sample_weight = self._validated(X, sample_weight, reset=True)
-            X = Patches.of(X, self._layout).missing(X)
+            if units is None:
+                patches = Patches.of(X, self._layout)
+                X = patches.missing(X)
         else:
             X, sample_weight, *layout = images_of_fit(self, source, sample_weight)
             self._set_layout(*layout)
@@ -437,6 +440,7 @@ class DeformableTemplateEstimator(
         else:
             rng = np.random.default_rng(0)
             frame = settings.frame_of(*images_of_start(X, sample_weight, rng))
+        frame = frame._replace(patches=patches)
         state, fit, interrupted = self._run(frame, X, sample_weight, start)
         state.few = np.asarray(X[np.arange(min(JUDGED, len(X)))])
         return state, fit, interrupted

@@ -146,7 +146,8 @@ class FittedTemplate:
         return () if self.nuisances is None else self.nuisances.names
 
     def standardised(self, X):
-        """Return checked images in the units of the model."""
+        """Return checked images in the units of the model, patches missing."""
+        X = self.frame.observed(X)
         with np.errstate(over="ignore"):
             return np.clip(self.frame.standardised(X), -LARGEST, LARGEST)
 
@@ -256,6 +257,7 @@ class FittedTemplate:
 
     def registered(self, X, order):
         """Return images carried back to the template, as rows of the model."""
+        X = self.frame.observed(X)
         Y = self.standardised(X)
         Z, labels = self.modes_under(Y)
         missing = np.isnan(X)

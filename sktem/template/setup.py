@@ -12,6 +12,7 @@ from sklearn.cluster import KMeans
 
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence
+from sktem.images.patches import Patches
 from sktem.images.shapes import Layout, rows_of
 from sktem.images.units import units_of
 from sktem.loop.state import RunSettings
@@ -231,17 +232,23 @@ class Frame(NamedTuple):
     """Geometry of images, and the standardisation of their intensities.
 
     Offset and scale are numbers, or arrays with one for each of several channels.
+    Patches are those that images of the fit have, None where these were not looked for.
     """
 
     grid: ImageGrid
     offset: Any
     scale: Any
+    patches: Patches | None = None
 
     def at_pixels(self, value):
         """Return a value of each channel, or one of all of them, for every pixel."""
         if self.grid.n_channels == 1:
             return value
         return np.repeat(value, self.grid.n_pixels // self.grid.n_channels)
+
+    def observed(self, X):
+        """Return images with NaN in patches of one value that those of the fit lack."""
+        return X if self.patches is None else self.patches.missing(X)
 
     def standardised(self, X):
         """Return images in the units of the model."""

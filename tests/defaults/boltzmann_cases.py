@@ -393,6 +393,22 @@ def rings_below_best(seed):
     return max(losses) - min(losses)
 
 
+def new_below_without(seed, n=300, off=300.0):
+    """Return how far new rows are below a fit without two values that are far out."""
+    rng = np.random.default_rng([2, seed])
+    X, new = np.split(
+        rng.normal(size=(2 * n, 2)) + 6.0 * rng.integers(2, size=(2 * n, 1)), 2
+    )
+    far = X.copy()
+    far[-2:, 1] = -off, off
+
+    def score(rows):
+        machine = LatentBoltzmannMachine(hidden_layer_sizes=1, random_state=seed)
+        return machine.fit(rows).score(new)
+
+    return score(X) - score(far)
+
+
 def streamed(seed, n_chunks=300):
     """Return how far a stream of 30,000 rows is below a fit to 2,000."""
     p = np.random.default_rng(0).beta(0.3, 0.3, (6, 16))
@@ -518,6 +534,8 @@ CASES = [
              exclusive_or_with_holes, limit=0.15, may_warn=True, slow=True),
     compared("indicators of 4 columns of 4 labels", "the truth",
              one_hot_below_truth, limit=0.3, may_warn=True, slow=True),
+    compared("two clusters, two values far out", "a fit without them",
+             new_below_without, limit=0.5, may_warn=True),
     compared("a stream of 30,000 rows", "a fit to 2,000", streamed, limit=1.0,
              slow=True),
     compared("new rows of 40 independent columns after 60, 12 hidden",

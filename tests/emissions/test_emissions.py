@@ -479,10 +479,28 @@ class WithFault(emissions.Poisson):
     def draw(self, X, states, params, rng):
         return X if self.fault == "draw" else super().draw(X, states, params, rng)
 
+    def mean(self, params):
+        if self.fault == "none":  # as of an emission of which none is known
+            raise TypeError("no means")
+        return params.rates
+
+    def free_directions(self, params, following, X):
+        for _ in range(2 if self.fault == "n_parameters" else 1):
+            yield from super().free_directions(params, following, X)
+
 
 @pytest.mark.parametrize(
     "fault",
-    ["log_density", "statistics", "maximize", "project", "marginal", "sample", "draw"],
+    [
+        "log_density",
+        "statistics",
+        "maximize",
+        "project",
+        "marginal",
+        "sample",
+        "draw",
+        "n_parameters",
+    ],
 )
 def test_faults_are_found(fault):
     X = rows_for(emissions.Poisson(), np.random.default_rng(0))

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sktem import HiddenMarkovModel, emissions
 from sktem.emissions import Gaussian
 from sktem.exceptions import FitWarning
+from sktem.hidden_markov.fit_warnings import StateWarning
 from sktem.hidden_markov.stream import StreamRule
 from tests.hidden_markov.chains import draw_sequences, left_to_right
 
@@ -376,6 +377,10 @@ def test_labels_that_are_too_many_for_the_rows_are_told(n, is_told):
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "No row of state")
             hidden_markov.fit(X)
+        identifiers = np.column_stack([X[:, 0], np.arange(n)]).astype(str)
+        hidden_markov.set_params(emission=emissions.Categorical())
+        with pytest.warns(StateWarning, match=r"Column\(s\) 1 .* identifiers do"):
+            hidden_markov.fit(identifiers)
 
 
 @quiet

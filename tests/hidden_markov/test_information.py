@@ -5,7 +5,18 @@ import pytest
 from sklearn.base import clone
 
 from sktem import HiddenMarkovModel
-from sktem.emissions import Autoregression, Categorical, Gaussian, Mixture, Regression
+from sktem.emissions import (
+    Autoregression,
+    Categorical,
+    Columns,
+    Gaussian,
+    LogNormal,
+    Mixture,
+    Poisson,
+    Regression,
+    StudentT,
+)
+from sktem.emissions.directions import moved_fields
 from sktem.exceptions import FitWarning
 from sktem.hidden_markov import information
 from tests.hidden_markov.chains import draw_sequences
@@ -33,6 +44,19 @@ CASES = {
     "categorical": (Categorical(),
                     np.where(RNG.random((240, 2)) < 0.6, 2 * STATES[:, None],
                              RNG.integers(3, size=(240, 2))), {}),
+    "exponential": ("exponential", RNG.exponential(1 + 9 * STATES)[:, None], {}),
+    "gamma": ("gamma", RNG.gamma(3.0, 1 + 9 * STATES)[:, None], {}),
+    "log-normal": (LogNormal("full"), np.exp(GAUSSIAN), {}),
+    "negative binomial": ("negative_binomial", RNG.negative_binomial(
+        2.0, np.array([0.5, 0.1])[STATES])[:, None], {}),
+    "angles": ("von_mises", RNG.vonmises(2.0 * STATES, 4.0)[:, None] % (2 * np.pi),
+               {}),
+    "student": (StudentT("diag"), 3 * STATES[:, None] + RNG.standard_t(4, (240, 2)),
+                {}),
+    "totals": ("multinomial", RNG.multinomial(
+        20, np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])[STATES]), {}),
+    "columns": (Columns([("numbers", Gaussian(), [0, 1]), ("counts", Poisson(), [2])]),
+                np.column_stack([GAUSSIAN, RNG.poisson(1 + 5 * STATES)]), {}),
 }  # fmt: skip
 
 
@@ -52,15 +76,15 @@ def test_differences_of_the_likelihood(name):
     model, params = one.model, one.params
     directions = list(information._of_chain(model.chain, *[params.chain] * 2, rows))
     both = [params.emission] * 2
-    directions += list(information._of_emission(model.emission, *both, rows.X))
+    directions += list(model.emission.free_directions(*both, rows.X))
     assert len(directions) == model.n_parameters(params, rows.shape[1])
 
     def moved_by(moves):
         chain = [move for move in moves if move[0].slot is None]
         emission = [move for move in moves if move[0].slot is not None]
         return params._replace(
-            chain=information._moved(params.chain, chain),
-            emission=information._moved(params.emission, emission, model.emission),
+            chain=moved_fields(params.chain, chain),
+            emission=model.emission.moved(params.emission, emission),
         )
 
     def value(moves):
@@ -85,13 +109,20 @@ def test_differences_of_the_likelihood(name):
                 for t in (1, -1)
             ]
             H[i, j] = H[j, i] = sum(terms) / (4 * h * h)
-    expected = information._errors(params, directions, np.linalg.inv(-H))
+    expected = information._errors(model, params, directions, np.linalg.inv(-H))
     found = hmm.standard_errors(X, lengths=LENGTHS)
     for left, right in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-3)
-    for field, values in expected.emission.items():
-        np.testing.assert_allclose(found.emission[field], values, rtol=1e-3)
-        assert values.shape == getattr(hmm.emission_params_, field).shape
+    emission = hmm.emission_params_
+    pairs = [(found.emission, expected.emission, emission)]
+    if name == "columns":
+        names = ["numbers", "counts"]
+        blocks = zip(names, emission.blocks, strict=True)
+        pairs = [(found[2][name], expected[2][name], block) for name, block in blocks]
+    for ours, theirs, block in pairs:
+        for field, values in theirs.items():
+            np.testing.assert_allclose(ours[field], values, rtol=1e-3)
+            assert values.shape == getattr(block, field).shape
 
 
 def test_closed_forms_of_known_states():
@@ -173,7 +204,7 @@ def test_what_has_no_errors():
     with pytest.raises(ValueError, match="needs durations=None"):
         lasting.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
     mixed = clone(hmm).set_params(emission=Mixture(Gaussian("diag"), 2), tol=1e-2)
-    with pytest.raises(ValueError, match="an emission among Autoregression, Bernoulli"):
+    with pytest.raises(ValueError, match="has free_directions"):
         mixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
     with pytest.warns(FitWarning, match="not positive definite"):
         hmm.standard_errors(X[:3] * 100)

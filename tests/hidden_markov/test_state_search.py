@@ -7,6 +7,7 @@ import pytest
 
 from sktem import HiddenMarkovModel
 from sktem.emissions import Gaussian
+from sktem.exceptions import FitWarning
 from tests.hidden_markov.chains import draw_sequences
 
 A = np.array([[0.9, 0.06, 0.04], [0.05, 0.9, 0.05], [0.1, 0.1, 0.8]])
@@ -36,6 +37,14 @@ def test_the_number_is_found(name):
 def test_one_state_is_enough_for_noise():
     rows = np.random.default_rng(0).normal(size=(400, 1))
     assert HiddenMarkovModel("bic", random_state=0).fit(rows).n_states_ == 1
+
+
+def test_refused_numbers_are_told():
+    """Values that were filled in make a state without variance of their own."""
+    filled = X[:, :1] + 3.0 * STATES[:, None]
+    filled[np.random.default_rng(3).random(len(X)) < 0.1] = 0.0
+    with pytest.warns(FitWarning, match="were refused: State.* no var"):
+        HiddenMarkovModel("auto", random_state=0).fit(filled, lengths=LENGTHS)
 
 
 def test_criteria_are_their_definitions():

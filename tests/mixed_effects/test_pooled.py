@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.mixed_effects import pooled, start
+from sktem.mixed_effects import optima, pooled, start
 
 GROUPS = np.repeat(np.arange(6), 8)
 TIME = np.tile(np.linspace(100.0, 1500.0, 8), 6)
@@ -28,9 +28,9 @@ def test_other_optima_are_looked_for_unless_the_model_is_linear(
     rng = np.random.default_rng(0)
     truth = {"A": 200.0, "m": 700.0, "s": 300.0}
     y = logistic(truth, TIME[:, None]) + rng.normal(size=48) + 10 * (GROUPS - 2.5)
-    looked, places = [], pooled._places
+    looked, places = [], optima._places
     monkeypatch.setattr(
-        pooled, "_places", lambda *args: looked.append(1) or places(*args)
+        optima, "_places", lambda *args: looked.append(1) or places(*args)
     )
     fit = NonlinearMixedEffectsRegressor(
         model, parameters=dict.fromkeys("Ams", value), transforms="normal",
@@ -57,9 +57,9 @@ def test_both_rates_of_oral_doses_are_found(factor, monkeypatch):
     ka, V, CL = ([1.5, 30.0, 2.5] * np.exp(0.2 * rng.normal(size=(20, 3))))[groups].T
     k = CL / V
     y = 320 * ka / (V * (ka - k)) * (np.exp(-k * time) - np.exp(-ka * time))
-    found, optima = [], pooled.optima
+    found = []
     monkeypatch.setattr(
-        start, "optima", lambda *args: found.extend(optima(*args)) or found
+        start, "optima", lambda *args: found.extend(optima.optima(*args)) or found
     )
     NonlinearMixedEffectsRegressor(
         "one_compartment_oral", max_iter=1, tol=0, random_state=0,

@@ -20,8 +20,8 @@ from sktem.evaluation import (
     visual_predictive_check,
 )
 from sktem.exceptions import FitWarning
-from sktem.mixed_effects import run
-from sktem.mixed_effects.run import NodeRule
+from sktem.mixed_effects import last_climb
+from sktem.mixed_effects.last_climb import RULE, NodeRule
 
 
 def oral(**settings):
@@ -330,11 +330,12 @@ def test_nodes_rise_until_they_change_nothing(monkeypatch):
 
     value = exact(fit)
     # Negative control: the first nodes are believed.
-    loose = replace(run.NODES, same=(1.0, 10.0))
-    monkeypatch.setattr(run, "NODES", loose)
+    loose = replace(RULE, nodes=NodeRule(same=(1.0, 10.0)))
+    monkeypatch.setattr(last_climb, "RULE", loose)
     assert exact(clone(fit).fit(records)) < value - 0.2
     # Where there cannot be more nodes, the fit says so.
-    monkeypatch.setattr(run, "NODES", NodeRule(most_of_subject=1500))
+    few = replace(RULE, nodes=NodeRule(most_of_subject=1500))
+    monkeypatch.setattr(last_climb, "RULE", few)
     with pytest.warns(ConvergenceWarning, match="is not integrated exactly"):
         assert not fit.fit(records).converged_
 

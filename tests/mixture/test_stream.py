@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.mixture import GaussianMixture
 
 from sktem import StochasticEMGaussianMixture
+from sktem.exceptions import FitWarning
 from sktem.models import GaussianMixtureModel
 from sktem.schedules import Constant, Polynomial
 
@@ -245,12 +246,25 @@ def test_a_constant_step_forgets():
 
 def test_a_decreasing_step_averages():
     X = drifting()
-    mixture = streamed(X, 500, step_size=Polynomial(alpha=1.0))
+    with pytest.warns(FitWarning, match="by 5.* random order"):
+        mixture = streamed(X, 500, step_size=Polynomial(alpha=1.0))
     weights = shares(len(X), 1, 1)
     expected = np.average(X, axis=0, weights=weights)
     assert_allclose(mixture.means_[0], expected, rtol=1e-10)
     expected = np.cov(X.T, bias=True, aweights=weights) + 1e-6
     assert_allclose(mixture.covariances_[0], expected, rtol=1e-9)
+
+
+def test_a_slow_drift_is_told():
+    """Random order is not, though some rows are far out."""
+    rng, n = np.random.default_rng(0), 80 * BATCH
+    means = 5 * rng.integers(2, size=(n, 1))
+    streamed(means + rng.standard_t(2, size=(n, 3)), 500, n_components=2)
+    X = means + rng.normal(size=(n, 3))
+    streamed(X, 500, n_components=2)
+    with pytest.warns(FitWarning, match="random order") as caught:
+        streamed(X + np.linspace(0, 100, n)[:, None], 500, n_components=2)
+    assert len(caught) == 1
 
 
 @pytest.mark.parametrize("average", [True, 3])

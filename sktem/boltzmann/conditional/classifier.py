@@ -127,7 +127,8 @@ class BoltzmannMachineClassifier(
     is_exact_ : bool
         Whether likelihoods and probabilities are exact.
     objective_ : float
-        Mean log-likelihood of the labels of a row, less the penalty (``fit`` only).
+        Mean log-likelihood of the labels of a row, less the penalty (``fit`` only). It
+        is what fits compare: a weaker penalty has a larger likelihood of the same rows.
         The sum of those of each output given the others where it is not exact.
     n_iter_ : int
         Iterations from the best start (``fit`` only).

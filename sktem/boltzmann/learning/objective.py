@@ -27,8 +27,11 @@ class MeasureLimits(NamedTuple):
         Rows, and those whose hidden units are sampled.
     n_operations : float
         Operations of an exact log Z.
-    n_runs : int
-        Runs of annealed importance sampling where it is not exact.
+    n_runs : tuple of (float, int, int)
+        Runs of annealed importance sampling where it is not exact: parameters of all
+        of them together, runs at least and at most. Where a part of the runs ends in a
+        mode that holds most of Z, few runs have too few of them, or none, and weights
+        that look even.
     temperatures : tuple of (float, int, int)
         Their temperatures as a share of the updates since the last measure, at least
         and at most; four times as many where their weights are uneven, and again where
@@ -44,7 +47,7 @@ class MeasureLimits(NamedTuple):
     n_rows: int = 1000
     n_sampled_rows: int = 100
     n_operations: float = 2e7
-    n_runs: int = 64
+    n_runs: tuple[float, int, int] = (4e6, 64, 256)
     temperatures: tuple[float, int, int] = (0.04, 50, 250)
     n_row_runs: int = 10
     n_row_temperatures: int = 50
@@ -260,9 +263,11 @@ class Objective:
         """
         share, fewest, most = self.limits.temperatures
         most = min(max(round(share * n_updates), fewest), most)
+        in_all, fewest, n_runs = self.limits.n_runs
+        n_runs = min(max(int(in_all / len(params)), fewest), n_runs)
         for longer in (1, 4):
             estimate = reliable_log_partition(
-                self.model, params, rng, self.limits.n_runs, longer * most,
+                self.model, params, rng, n_runs, longer * most,
                 4 * longer * most,
                 verbose=self.verbose, seconds=self.limits.seconds,
             )  # fmt: skip

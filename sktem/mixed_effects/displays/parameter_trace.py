@@ -7,7 +7,7 @@ import numpy as np
 from sktem.choices import check_names
 from sktem.mixed_effects.checks.rows import check_mixed_effects
 from sktem.mixed_effects.problem import ANNEALED_SHARE
-from sktem.mixed_effects.run import PAUSE
+from sktem.mixed_effects.run import BURN_IN
 from sktem.mixed_effects.transforms import TRANSFORMS
 from sktem.plotting.panels import load_pyplot, make_panels
 
@@ -220,8 +220,8 @@ def _phases(estimator):
         return phases
     falls = np.flatnonzero((steps[:-1] >= 1) & (steps[1:] < 1)) + 1
     # The burn-in ends at a multiple of the pause; the step after it still is 1.
-    ends = [int(epoch - epoch % PAUSE) for epoch in falls]
+    ends = [int(epoch - epoch % BURN_IN.pause) for epoch in falls]
     phases += [("steps fall", end) for end in ends]
-    if ends and steps[-1] < 1 and ends[-1] + PAUSE < len(steps):
-        phases.append(("average begins", ends[-1] + PAUSE))
+    if ends and steps[-1] < 1 and ends[-1] + BURN_IN.pause < len(steps):
+        phases.append(("average begins", ends[-1] + BURN_IN.pause))
     return phases

@@ -11,16 +11,39 @@ from sktem.sequences.rows import each_block
 
 __all__ = ["ConditionalModes", "conditional_modes"]
 
-#: Newton iterations at most, and the length of a step that ends them, in prior
-#: standard deviations.
-MOST_ITERATIONS, SHORTEST_STEP = 80, 1e-6
-#: Longest first step, in prior standard deviations, and its growth when a step of
-#: full length was good.
-LONGEST_STEP, GROWTH = 2.0, 4.0
-#: Twice the gain of a step below which a search ends, and is at its mode.
-LEAST_GAIN, SMALLEST_GAIN = 1e-10, 1e-4
-#: Rows that are evaluated at once.
-ROWS_AT_ONCE = 1 << 14
+
+class ModeSearch(NamedTuple):
+    """How far conditional modes are looked for.
+
+    Attributes
+    ----------
+    most_iterations : int
+        Newton iterations, at most.
+    shortest_step : float
+        Length of a step that ends them, in prior standard deviations.
+    longest_step : float
+        Length of a first step, at most, in prior standard deviations.
+    growth : float
+        Its growth when a step of full length was good.
+    least_gain : float
+        Twice the gain of a step below which a search ends.
+    smallest_gain : float
+        Twice the gain of a step below which it is at its mode.
+    rows_at_once : int
+        Rows that are evaluated at once.
+    """
+
+    most_iterations: int = 80
+    shortest_step: float = 1e-6
+    longest_step: float = 2.0
+    growth: float = 4.0
+    least_gain: float = 1e-10
+    smallest_gain: float = 1e-4
+    rows_at_once: int = 1 << 14
+
+
+#: The search of every fit.
+SEARCH = ModeSearch()
 
 
 class ConditionalModes(NamedTuple):
@@ -64,18 +87,18 @@ def _modes_of_block(model, params, X, Z):
     # Also where the given place has no density at all.
     Z = np.where((given >= central)[:, None], Z, means)
     value, slope, hessian = _derivatives(model, X, params, Z, units)
-    damping, longest = np.zeros(n), np.full(n, LONGEST_STEP)
+    damping, longest = np.zeros(n), np.full(n, SEARCH.longest_step)
     short = np.zeros(n, dtype=bool)
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(SEARCH.most_iterations):
         curvatures, axes = _positive(-hessian)
         along = np.einsum("nij,ni->nj", axes, slope)
         gain = (along**2 / curvatures).sum(axis=1)
-        if (gain < LEAST_GAIN).all():
+        if (gain < SEARCH.least_gain).all():
             break
         step = np.einsum("nij,nj->ni", axes, along / (curvatures + damping[:, None]))
         lengths = np.linalg.norm(step, axis=1).clip(1e-300)
         step *= np.minimum(1.0, longest / lengths)[:, None]
-        short = np.abs(step).max(axis=1) < SHORTEST_STEP
+        short = np.abs(step).max(axis=1) < SEARCH.shortest_step
         if short.all():
             break
         proposed = Z + step * units
@@ -86,14 +109,15 @@ def _modes_of_block(model, params, X, Z):
         slope = np.where(better[:, None], new_slope, slope)
         hessian = np.where(better[:, None, None], new_hessian, hessian)
         damping = np.where(better, damping / 10, np.maximum(damping, 0.1) * 10)
-        longest = np.where(better & (lengths >= longest), GROWTH * longest, longest)
-        longest = np.where(better, longest, np.maximum(longest / GROWTH, LONGEST_STEP))
+        longer, shorter = longest * SEARCH.growth, longest / SEARCH.growth
+        longest = np.where(better & (lengths >= longest), longer, longest)
+        longest = np.where(better, longest, np.maximum(shorter, SEARCH.longest_step))
     else:
         curvatures, axes = _positive(-hessian)
     covariances = np.einsum("nij,nj,nkj->nik", axes, 1 / curvatures, axes)
     covariances *= units[:, None] * units
     # A search that rounding has ended is at its mode too.
-    return ConditionalModes(Z, covariances, short | (gain < SMALLEST_GAIN))
+    return ConditionalModes(Z, covariances, short | (gain < SEARCH.smallest_gain))
 
 
 def _derivatives(model, X, params, Z, units):
@@ -125,7 +149,7 @@ def _derivatives(model, X, params, Z, units):
 def _at_shifts(model, X, params, Z, shifts):
     """Return log-joint densities at all shifts, of the shape (n_shifts, n)."""
     log_densities = np.empty((len(shifts), len(Z)))
-    at_once = max(1, min(len(shifts), ROWS_AT_ONCE // len(X.y)))
+    at_once = max(1, min(len(shifts), SEARCH.rows_at_once // len(X.y)))
     for start in range(0, len(shifts), at_once):
         part = shifts[start : start + at_once]
         values = model.log_joint(X, Z[:, None] + part, params)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sktem.mixed_effects.endpoints import EndpointError
@@ -11,7 +13,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     single_point,
 )
 from sktem.mixed_effects.inference.node_numbers import (
-    NODES,
+    NUMBERS,
     log_likelihood_by_nodes,
     numbers,
 )
@@ -20,15 +22,36 @@ from sktem.mixed_effects.residual_errors import PositiveError
 
 __all__ = ["LIKELIHOODS", "linearized", "log_likelihood"]
 
-#: Error of a quadrature that is as good as none.
-EXACT = 0.01
-#: Importance draws of all subjects, where "auto" takes them, at most, and of each one
-#: at least; and the fewest numbers of nodes that tell how exact the last one is.
-DRAWS_IN_ALL, LEAST_DRAWS, FEWEST_NUMBERS = 1_000_000, 200, 3
-#: Relative error that is due to rounding.
-ROUNDING = 1e-12
 #: Ways to a log-likelihood.
 LIKELIHOODS = ["importance", "linearized", "quadrature", "auto"]
+
+
+class LikelihoodRule(NamedTuple):
+    """How exact a log-likelihood has to be.
+
+    Attributes
+    ----------
+    exact : float
+        Error of a quadrature that is as good as none.
+    draws_in_all : int
+        Importance draws of all subjects, where "auto" takes them, at most.
+    least_draws : int
+        Importance draws of a subject, at least.
+    fewest_numbers : int
+        The fewest numbers of nodes that tell how exact the last one is.
+    rounding : float
+        Relative error that is due to rounding.
+    """
+
+    exact: float = 0.01
+    draws_in_all: int = 1_000_000
+    least_draws: int = 200
+    fewest_numbers: int = 3
+    rounding: float = 1e-12
+
+
+#: The rule of every log-likelihood.
+RULE = LikelihoodRule()
 
 
 def log_likelihood(fitted, method, n_draws, n_nodes):
@@ -47,14 +70,14 @@ def log_likelihood(fitted, method, n_draws, n_nodes):
         log_joint = draws.log_joint(model, rows, params)
         return float(draws.log_likelihood(log_joint)[0].sum()), 0.0
     if method == "auto":
-        few = max(LEAST_DRAWS, DRAWS_IN_ALL // len(rows))
+        few = max(RULE.least_draws, RULE.draws_in_all // len(rows))
         n_draws = min(n_draws, few)
-        if len(numbers(NODES, *modes.shape)) < FEWEST_NUMBERS:
+        if len(numbers(NUMBERS.likelihood, *modes.shape)) < RULE.fewest_numbers:
             return _by_importance(fitted, n_draws)
     values, error = log_likelihood_by_nodes(model, rows, params, modes, covariances)
     total = float(values.sum())
-    error = max(error, ROUNDING * abs(total))
-    if method == "quadrature" or (error <= EXACT and np.isfinite(total)):
+    error = max(error, RULE.rounding * abs(total))
+    if method == "quadrature" or (error <= RULE.exact and np.isfinite(total)):
         return total, error
     drawn, noise = _by_importance(fitted, n_draws)
     return (drawn, noise) if noise < error or np.isnan(total) else (total, error)

@@ -10,7 +10,7 @@ from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
 
 __all__ = [
-    "NODES",
+    "NUMBERS",
     "NodeInformation",
     "covariance_of",
     "information_by_nodes",
@@ -19,20 +19,52 @@ __all__ = [
     "uncorrelated",
 ]
 
-#: Numbers of nodes per random effect that are tried, for log-likelihoods and for
-#: information, and the first one where there is time for more.
-NODES, INFORMATION_NODES = (3, 5, 7, 9, 15, 25, 41, 69, 115), (3, 5, 8, 13, 21, 35)
-FIRST = 5
-#: Nodes of a subject, and of all together, at most; and of all together for which those
-#: of a subject may be more.
-MOST_POINTS, MOST_IN_ALL, FEW_IN_ALL = 2000, 4_000_000, 200_000
-#: Change of the log-likelihood, and relative one of a standard error, that is none.
-SAME_LIKELIHOOD, SAME_ERROR = 1e-3, 3e-3
-#: Eigenvalue of the scaled information below which a direction is not identified, and
-#: the share of a parameter in it that counts.
-SINGULAR, INVOLVED = 1e-9, 1e-4
-#: Least eigenvalue of correlations where rounding leaves digits of the information.
-LEAST_OWN_PART = 1e-6
+
+class NodeNumbers(NamedTuple):
+    """Numbers of quadrature nodes, and when there are enough of them.
+
+    Attributes
+    ----------
+    likelihood : tuple of int
+        Nodes per random effect that are tried for log-likelihoods.
+    information : tuple of int
+        The same for information.
+    first : int
+        The first of them where there is time for more.
+    most_of_subject : int
+        Nodes of a subject, at most.
+    most_in_all : int
+        Nodes of all subjects together, at most.
+    few_in_all : int
+        Nodes of all together for which those of a subject may be more.
+    same_likelihood : float
+        Change of the log-likelihood that is none.
+    same_error : float
+        Relative change of a standard error that is none.
+    singular : float
+        Eigenvalue of the scaled information below which a direction is not identified.
+    involved : float
+        Share of a parameter in such a direction that counts.
+    least_own_part : float
+        Eigenvalue of correlations, at least, where rounding leaves digits of the
+        information.
+    """
+
+    likelihood: tuple[int, ...] = (3, 5, 7, 9, 15, 25, 41, 69, 115)
+    information: tuple[int, ...] = (3, 5, 8, 13, 21, 35)
+    first: int = 5
+    most_of_subject: int = 2000
+    most_in_all: int = 4_000_000
+    few_in_all: int = 200_000
+    same_likelihood: float = 1e-3
+    same_error: float = 3e-3
+    singular: float = 1e-9
+    involved: float = 1e-4
+    least_own_part: float = 1e-6
+
+
+#: The numbers of every fit.
+NUMBERS = NodeNumbers()
 
 
 class NodeInformation(NamedTuple):
@@ -53,9 +85,10 @@ class NodeInformation(NamedTuple):
 
 def numbers(known, n, d):
     """Return the numbers of nodes that are tried for n subjects and d effects."""
-    first = FIRST if n * 9**d <= FEW_IN_ALL else 0
+    first = NUMBERS.first if n * 9**d <= NUMBERS.few_in_all else 0
     n = max(n, 1)
-    most = min(max(MOST_POINTS, FEW_IN_ALL // n), MOST_IN_ALL // n)
+    most = max(NUMBERS.most_of_subject, NUMBERS.few_in_all // n)
+    most = min(most, NUMBERS.most_in_all // n)
     return [q for q in known if q >= first and q**d <= most]
 
 
@@ -67,23 +100,23 @@ def log_likelihood_by_nodes(model, X, params, modes, covariances):
     n, d = modes.shape
     values, changes = np.full(n, np.nan), np.full(n, np.inf)
     left, error = np.arange(n), np.inf
-    for n_nodes in numbers(NODES, n, d):
+    for n_nodes in numbers(NUMBERS.likelihood, n, d):
         rows = X if len(left) == n else X[left]
         draws = quadrature_draws(modes[left], covariances[left], n_nodes)
         log_joint = draws.log_joint(model, rows, params)
         new = draws.log_likelihood(log_joint)[0]
         changes[left], values[left] = new - values[left], new
         error = abs(float(changes.sum()))
-        if error < SAME_LIKELIHOOD:
+        if error < NUMBERS.same_likelihood:
             break
-        left = np.flatnonzero(~(np.abs(changes) < SAME_LIKELIHOOD / n))
+        left = np.flatnonzero(~(np.abs(changes) < NUMBERS.same_likelihood / n))
     return values, np.inf if np.isnan(error) else error
 
 
 def information_by_nodes(model, X, params, modes, covariances, is_held, basis=None):
     """Return the information, with nodes doubled until standard errors are stable."""
     by_nodes, errors = None, np.full(len(is_held), np.nan)
-    for n_nodes in numbers(INFORMATION_NODES, *modes.shape):
+    for n_nodes in numbers(NUMBERS.information, *modes.shape):
         draws = quadrature_draws(modes, covariances, n_nodes)
         information = louis_information(model, X, params, draws)
         before = errors
@@ -94,7 +127,7 @@ def information_by_nodes(model, X, params, modes, covariances, is_held, basis=No
         both = np.isnan(errors) & np.isnan(before) & (by_nodes is not None)
         change = np.where(both, 0.0, np.where(np.isnan(change), np.inf, change))
         by_nodes = NodeInformation(information, change)
-        if (change < SAME_ERROR).all():
+        if (change < NUMBERS.same_error).all():
             break
     return by_nodes
 
@@ -120,10 +153,10 @@ def covariance_of(information, is_held, basis=None):
         scale = np.sqrt((vectors**2).sum(axis=1))
         vectors = vectors / scale[:, None]
         scale = 1 / scale
-    singular = values <= SINGULAR
+    singular = values <= NUMBERS.singular
     determined = vectors[:, ~singular]
     inverse = (determined / values[~singular]) @ determined.T / scale[:, None] / scale
-    involved = (vectors[:, singular] ** 2).sum(axis=1) > INVOLVED
+    involved = (vectors[:, singular] ** 2).sum(axis=1) > NUMBERS.involved
     inverse[involved], inverse[:, involved] = np.nan, np.nan
     covariance[np.ix_(free, free)] = inverse
     return covariance
@@ -141,7 +174,7 @@ def uncorrelated(vector, params):
         return None
     widths = np.sqrt(np.diag(params.omega))
     correlations = params.omega / widths[:, None] / widths
-    if np.linalg.eigvalsh(correlations)[0] < LEAST_OWN_PART:
+    if np.linalg.eigvalsh(correlations)[0] < NUMBERS.least_own_part:
         return None
     root = np.linalg.cholesky(params.omega)
     basis = np.eye(len(vector))

@@ -24,13 +24,36 @@ from sktem.mixed_effects.transforms import TRANSFORMS
 
 __all__ = ["at_bounds", "information_of", "standard_errors"]
 
-#: Importance draws of all subjects together, and bounds per subject.
-INFORMATION_DRAWS, LEAST_DRAWS, MOST_DRAWS = 20_000, 64, 1000
-#: Relative error of a standard error from which it is not reported.
-LARGEST_ERROR = 0.2
-#: Eigenvalue of correlations that is at its bound, in units of the bound, and the gain
-#: a Newton step may promise at a maximum.
-SINGULAR_CORRELATION, AT_MAXIMUM = 10, 0.5
+
+class InformationRule(NamedTuple):
+    """How exact standard errors have to be.
+
+    Attributes
+    ----------
+    draws_in_all : int
+        Importance draws of all subjects together.
+    least_draws : int
+        Importance draws of a subject, at least.
+    most_draws : int
+        The same, at most.
+    largest_error : float
+        Relative error of a standard error from which it is not reported.
+    at_bound : float
+        Eigenvalue of correlations that is at its bound, in units of the bound.
+    promise : float
+        Gain that a Newton step may promise at a maximum.
+    """
+
+    draws_in_all: int = 20_000
+    least_draws: int = 64
+    most_draws: int = 1000
+    largest_error: float = 0.2
+    at_bound: float = 10.0
+    promise: float = 0.5
+
+
+#: The rule of all standard errors.
+RULE = InformationRule()
 
 
 class ObservedInformation(NamedTuple):
@@ -99,7 +122,7 @@ def standard_errors(fitted, method, n_draws):
         errors = np.sqrt(np.diag(observed.covariance()))
     names = np.array(vector.names)
     unusual = _unusual(names, observed.is_held, errors, relative, observed.promise)
-    errors = np.where(relative > LARGEST_ERROR, np.nan, errors)
+    errors = np.where(relative > RULE.largest_error, np.nan, errors)
     noise = relative * errors
     # Population values by the delta method.
     design, values = vector.design, vector.of(fitted.params)
@@ -121,7 +144,7 @@ def at_bounds(vector, params):
     at_floor = model.at_floor(params)
     widths = np.sqrt(np.diag(omega))
     singular = np.zeros(len(omega), dtype=bool)
-    least = SINGULAR_CORRELATION * correlation_floor(model)
+    least = RULE.at_bound * correlation_floor(model)
     for j in range(len(omega)):
         block = np.flatnonzero(model.design.pattern[j] & ~at_floor)
         inner = omega[np.ix_(block, block)] / widths[block][:, None] / widths[block]
@@ -138,7 +161,8 @@ def _draws(fitted, n_draws):
     if fitted.model.design.n_latents == 0:
         return single_point(n)
     if n_draws == "auto":
-        n_draws = int(np.clip(INFORMATION_DRAWS // n, LEAST_DRAWS, MOST_DRAWS))
+        bounds = RULE.least_draws, RULE.most_draws
+        n_draws = int(np.clip(RULE.draws_in_all // n, *bounds))
     return fitted.draws(n_draws)[0]
 
 
@@ -188,13 +212,13 @@ def _unusual(names, is_held, errors, relative, promise):
             f"{names[unknown].tolist()}: the data may not identify these parameters, "
             "or the fit is not at a maximum of the likelihood"
         )
-    noisy = (relative > LARGEST_ERROR) & ~is_held & ~unknown
+    noisy = (relative > RULE.largest_error) & ~is_held & ~unknown
     if noisy.any():
         parts.append(
             f"the Monte Carlo error of those of {names[noisy].tolist()} is too large: "
             "increase n_draws"
         )
-    if promise > AT_MAXIMUM:
+    if promise > RULE.promise:
         parts.append(
             "the estimates are not at a maximum of the likelihood, a Newton step "
             f"would raise its logarithm by about {promise:.2g}"

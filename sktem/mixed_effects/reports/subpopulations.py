@@ -29,16 +29,39 @@ from sktem.sequences.labels import column_of
 
 __all__ = ["Subpopulations", "subpopulations"]
 
-#: How finely the likelihood is integrated, and the gain that a Newton step may promise
-#: at a maximum.
-FINE, AT_MAXIMUM = Resolution(per_subject=1000, most=9, most_of_one=15), 0.01
-#: Curvature, in units of the parameters and of logits, that counts as none.
-OPEN = 1e-4
-#: Steps of second and first differences, in units of the parameters.
-STEP, SMALL = 3e-3, 1e-4
-#: Share of a variance that is left within classes at the start, and the distance of
-#: classes without a random effect.
-WITHIN, APART = 0.5, 0.5
+
+class ClassRule(NamedTuple):
+    """How classes of subjects are started and judged.
+
+    Attributes
+    ----------
+    resolution : Resolution
+        How finely the likelihood is integrated.
+    promise : float
+        Gain that a Newton step may promise at a maximum.
+    open : float
+        Curvature, in units of the parameters and of logits, that counts as none.
+    second_step : float
+        Step of second differences, in units of the parameters.
+    first_step : float
+        Step of first differences.
+    within : float
+        Share of a variance that is left within classes at the start.
+    apart : float
+        Distance of classes without a random effect.
+    """
+
+    resolution: Resolution = Resolution(per_subject=1000, most=9, most_of_one=15)
+    promise: float = 0.01
+    open: float = 1e-4
+    second_step: float = 3e-3
+    first_step: float = 1e-4
+    within: float = 0.5
+    apart: float = 0.5
+
+
+#: The rule of every fit.
+RULE = ClassRule()
 
 
 class Subpopulations(NamedTuple):
@@ -158,7 +181,7 @@ def subpopulations(
         minima.append((candidate, candidate.minimum()))
     mixture, best = min(minima, key=lambda pair: pair[1].fun)
     covariance, promise = mixture.curvature(best.x)
-    converged = promise <= AT_MAXIMUM
+    converged = promise <= RULE.promise
     if not converged:
         warn_user(
             "The subpopulations are not at a maximum of the likelihood that the data "
@@ -168,8 +191,8 @@ def subpopulations(
     estimates = mixture.estimates(best.x)
     slopes = np.array([
         (mixture.estimates(best.x + h)[1] - mixture.estimates(best.x - h)[1])
-        for h in STEP * np.eye(len(best.x))
-    ]) / (2 * STEP)  # fmt: skip
+        for h in RULE.second_step * np.eye(len(best.x))
+    ]) / (2 * RULE.second_step)  # fmt: skip
     errors = np.sqrt(np.diag(slopes.T @ covariance @ slopes))
     by_class = mixture.by_class(best.x)
     log_likelihoods = np.logaddexp.reduce(by_class, axis=0)
@@ -286,10 +309,10 @@ def _starts(fitted, vector, model, effects):
     for signs in product([1.0], *[[1.0, -1.0]] * (len(effects) - 1)):
         values = {name: known.get(name, 0.0) for name in vector.names}
         for (parameter, names), sign in zip(effects.items(), signs, strict=True):
-            offsets, variance = np.linspace(-1, 1, len(names) + 1), APART**2
+            offsets, variance = np.linspace(-1, 1, len(names) + 1), RULE.apart**2
             if f"omega2_{parameter}" in values:
                 variance = values[f"omega2_{parameter}"]
-                values[f"omega2_{parameter}"] *= WITHIN
+                values[f"omega2_{parameter}"] *= RULE.within
             moves = sign * np.sqrt(variance) * offsets
             values[parameter] += moves[0]
             for name, move in zip(names, moves[1:], strict=True):
@@ -318,7 +341,7 @@ class _Mixture:
         self.modes = self._at(params, means).modes
 
     def _at(self, params, modes):
-        return likelihood_at(self.model, self.rows, params, modes, 0, FINE)
+        return likelihood_at(self.model, self.rows, params, modes, 0, RULE.resolution)
 
     def params(self, x):
         """Return parameters, and logarithms of shares, classes by subjects."""
@@ -347,9 +370,10 @@ class _Mixture:
 
     def slope(self, x):
         """Return the slope of the objective by central differences."""
-        shifts = SMALL * np.eye(len(x))
-        up = [self.objective(x + shift) for shift in shifts]
-        return (np.array(up) - [self.objective(x - h) for h in shifts]) / (2 * SMALL)
+        shifts = RULE.first_step * np.eye(len(x))
+        up = np.array([self.objective(x + shift) for shift in shifts])
+        down = np.array([self.objective(x - shift) for shift in shifts])
+        return (up - down) / (2 * RULE.first_step)
 
     def minimum(self):
         """Return the result of the optimiser."""
@@ -398,10 +422,11 @@ class _Mixture:
 
     def curvature(self, x):
         """Return the covariance of the steps, and the gain that Newton's promises."""
-        hessian = numerical_hessian(self.objective, x, np.full(len(x), STEP))
+        steps = np.full(len(x), RULE.second_step)
+        hessian = numerical_hessian(self.objective, x, steps)
         slope = self.slope(x)
         finite = np.isfinite(hessian).all()
-        if not finite or np.linalg.eigvalsh(hessian)[0] <= OPEN:
+        if not finite or np.linalg.eigvalsh(hessian)[0] <= RULE.open:
             return np.full(hessian.shape, np.nan), np.inf
         covariance = np.linalg.inv(hessian)
         return covariance, 0.5 * float(slope @ covariance @ slope)

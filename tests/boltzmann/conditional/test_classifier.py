@@ -1,5 +1,7 @@
 """BoltzmannMachineClassifier: exact conditionals, their gradient, what is learned."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -139,6 +141,10 @@ def test_bad_parameters(options):
         fitted(**options)
 
 
+def column_scaled(rows):
+    return (rows - rows.mean(axis=0)) / rows.std(axis=0)
+
+
 def rings(rng):
     inputs, labels = make_circles(200, noise=0.1, factor=0.5, random_state=rng)
     return inputs, labels
@@ -156,11 +162,56 @@ def banana(rng):
     return np.where(labels[:, None] == 1, curved, inside), labels
 
 
+def linear_objective(machine, inputs, codes):
+    """Return the largest objective of logistic regressions in the form of the machine.
+
+    A hidden unit with U = u for one class and -u for the others adds ``log((1 +
+    exp(f + u)) / (1 + exp(f - u)))``, about ``f tanh(u / 2)``, to the logit of its
+    class, where f is its field.
+    """
+    shares, best = np.full(len(inputs), 1 / len(inputs)), -np.inf
+    n_classes = codes.max() + 1
+    for strength, size in product([0.01, 0.1, 1.0, 10.0], [0.1, 0.3, 1.0, 2.0]):
+        linear = LogisticRegression(C=strength, max_iter=500).fit(inputs, codes[:, 0])
+        slopes, logits = linear.coef_, linear.intercept_
+        if n_classes == 2:
+            slopes, logits = np.vstack([-slopes, slopes]) / 2, [0.0, logits[0]]
+        params = np.zeros(machine.parts.n_parameters)
+        W, U, _, d = machine.parts(params)
+        of_class = np.arange(machine.n_hidden) % n_classes
+        counts = np.bincount(of_class)[of_class] * np.tanh(size / 2)
+        W[:] = slopes[of_class].T / counts
+        U[:] = np.where(np.arange(n_classes)[:, None] == of_class, size, -size)
+        d[:] = logits - np.logaddexp(0, U).sum(axis=1)
+        best = max(best, -machine.loss(params, inputs, codes, shares)[0])
+    return best
+
+
+@pytest.mark.parametrize(
+    ("sizes", "penalty"), [((40, 100, 2), 3.0), ((200, 5, 2), 0.3), ((150, 6, 3), 1.0)]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_fit_is_behind_the_linear_solution_of_its_objective(sizes, penalty):
+    n, n_inputs, n_classes = sizes
+    rng = np.random.default_rng(3)
+    inputs = column_scaled(rng.normal(size=(n, n_inputs)))
+    logits = inputs @ rng.normal(size=(n_inputs, n_classes))
+    labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    options = {"n_hidden": 8, "weight_decay": penalty / n, "random_state": 0}
+    fitted = BoltzmannMachineClassifier(**options).fit(inputs, labels)
+    machine = fitted.fitted_.machine
+    linear = linear_objective(machine, inputs, machine.labels.codes(labels))
+    assert fitted.objective_ > linear - 1e-3
+    # The negative control: an ascent that stops on the way.
+    short = BoltzmannMachineClassifier(**options, max_iter=1).fit(inputs, labels)
+    assert short.objective_ < linear
+
+
 @pytest.mark.parametrize("make", [rings, checkerboard, banana])
 def test_no_seed_stays_at_the_linear_solution(make, monkeypatch):
     inputs, labels = make(np.random.RandomState(0) if make is rings else
                           np.random.default_rng(0))  # fmt: skip
-    centred = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0)
+    centred = column_scaled(inputs)
     linear = LogisticRegression(C=1 / (200 * 1e-3)).fit(centred, labels)
     logs = linear.predict_log_proba(centred)[np.arange(200), labels]
 

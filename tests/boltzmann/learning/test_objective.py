@@ -16,6 +16,9 @@ from sktem.boltzmann.setup import new_settings
 from sktem.evaluation import annealed_importance_sampling
 from sktem.exceptions import FitWarning
 
+#: As few runs as machines of very many weights have.
+FEW_RUNS = MeasureLimits(n_runs=(0, 64, 64))
+
 
 def patterns(n, n_columns=30, n_patterns=4, flip=0.02, seed=0):
     """Rows in tight clusters: bits of a few patterns, some of them turned over."""
@@ -269,23 +272,52 @@ def test_missing_values_do_not_blame_steps_that_were_not_given():
     assert not any("step_size_m" in str(one.message) for one in caught)
 
 
-def test_states_of_chains_bound_log_z():
-    """Runs miss a narrow mode whose share is e^5 only where they end."""
+def estimating(n_hidden, n_columns):
+    """Return what watches a machine by sampled runs, its layout and its parameters."""
     machine = LatentBoltzmannMachine(
-        hidden_layer_sizes=3, max_iter=0, weight_decay=0, random_state=0
+        hidden_layer_sizes=n_hidden, max_iter=0, weight_decay=0, random_state=0
     )
-    X = (np.random.default_rng(0).random((500, 60)) < 0.5).astype(float)
+    X = (np.random.default_rng(0).random((500, n_columns)) < 0.5).astype(float)
     fitted = machine.fit(X).fitted_
-    params, layout = np.zeros_like(fitted.params), fitted.model.layout
-    layout.weights_between(params, 0)[:, 0] = 6.0
-    layout.layer_biases(params, 1)[:] = 60 * (np.log(2) - 6.0) + 5.0, -20.0, -20.0
-    watch = Objective(
-        new_settings(machine, fitted.model, False, 500), fitted.units, X, 0, 5
-    )
+    settings = new_settings(machine, fitted.model, False, 500)
+    watch = Objective(settings, fitted.units, X, 0, 5)
     watch.ascent, watch.largest = None, np.inf
     watch.partition = exact_partition(fitted.model, 0)
+    return watch, fitted.model.layout, np.zeros_like(fitted.params)
+
+
+def test_runs_are_enough_for_modes_that_few_of_them_reach():
+    """Of four modes each seven runs in a hundred reach one, with half of Z."""
+    watch, layout, params = estimating(4, 30)
+    signs = np.sign(np.random.default_rng(2).random((30, 4)) - 0.5)
+    weights = layout.weights_between(params, 0)
+    weights[:] = 4.0 * signs
+    sums = np.log1p(np.exp(weights)).sum(axis=0)
+    layout.layer_biases(params, 1)[:] = 30 * np.log(2) - sums + [3.0, 3.0, 3.0, 5.0]
+    exact = ExactPartition(watch.model).value(params)
+
+    def off():
+        found = [
+            watch._estimated(params, -np.inf, 2000, np.random.default_rng(seed))
+            for seed in range(12)
+        ]
+        values, errors = np.transpose(found)
+        return np.sqrt(np.mean((values - exact) ** 2)), np.abs(values - exact) / errors
+
+    size, in_errors = off()
+    assert size < 0.45 and in_errors.max() < 4
+    watch.limits = FEW_RUNS  # the negative control
+    assert off()[0] > 1.4 * size
+
+
+def test_states_of_chains_bound_log_z():
+    """Runs miss a narrow mode whose share is e^5 only where they end."""
+    watch, layout, params = estimating(3, 60)
+    layout.weights_between(params, 0)[:, 0] = 6.0
+    layout.layer_biases(params, 1)[:] = 60 * (np.log(2) - 6.0) + 5.0, -20.0, -20.0
+    watch.limits = FEW_RUNS
     exact = watch.model.log_unnormalised(params, watch.X).mean()
-    exact -= ExactPartition(fitted.model).value(params)
+    exact -= ExactPartition(watch.model).value(params)
     chains = np.repeat(np.eye(3, dtype=np.float32)[:2] * [[1], [0]], 50, axis=0)
     value, _ = watch.measure(params, 1000, 1000, chains.astype(np.float32))
     assert value == pytest.approx(exact, abs=0.1)

@@ -14,7 +14,7 @@ from sktem.evaluation import (
     population_residuals,
     visual_predictive_check,
 )
-from sktem.mixed_effects.run import PAUSE
+from sktem.mixed_effects.run import BURN_IN
 from sktem.plotting import (
     IndividualFitDisplay,
     ParameterTraceDisplay,
@@ -113,10 +113,10 @@ def test_phases_are_those_of_the_run(pyplot, options):
     display = ParameterTraceDisplay.from_estimator(fit)
     phases = dict(display.phases)
     assert phases["steps fall"] == end
-    assert phases["average begins"] == end + PAUSE == fit.averaged_from
+    assert phases["average begins"] == end + BURN_IN.pause == fit.averaged_from
     assert phases.get("annealing ends", 0) == 0.6 * fit.n_burn_in
     assert (end, "--") in vertical(display.axes_[0])
-    assert (end + PAUSE, "-") in vertical(display.axes_[-1])
+    assert (end + BURN_IN.pause, "-") in vertical(display.axes_[-1])
     assert legend(display.axes_[3])[-2:] == ["steps fall", "average begins"]
 
 

@@ -1,0 +1,285 @@
+"""The end of a fit: Newton steps to the maximum of the likelihood, and doubts of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sktem.mixed_effects.ascent import ByNodes, Resolution, ascend
+from sktem.mixed_effects.bounds import to_the_bounds
+from sktem.mixed_effects.floors import own_part
+from sktem.mixed_effects.inference.node_numbers import covariance_of
+from sktem.mixed_effects.inference.standard_errors import at_bounds
+from sktem.sequences.rows import each_block
+
+__all__ = ["ClimbRule", "LastClimb", "NodeRule"]
+
+
+@dataclass(frozen=True)
+class NodeRule:
+    """How finely the likelihood is integrated at the end.
+
+    Attributes
+    ----------
+    first : Resolution
+        Nodes of the first steps.
+    more : int
+        How many more there are then, until these change nothing.
+    most_of_subject, most_in_all : int
+        Points of a subject, and of all together, at most.
+    same, alike : tuple of float
+        Gain and relative change of a standard error that are none, and those that are
+        none where there cannot be more nodes.
+    """
+
+    first: Resolution = Resolution(per_subject=700, most=7)
+    more: int = 2
+    most_of_subject: int = 10_000
+    most_in_all: int = 1_500_000
+    same: tuple[float, float] = (0.01, 0.15)
+    alike: tuple[float, float] = (0.05, 0.2)
+
+
+@dataclass(frozen=True)
+class ClimbRule:
+    """How far Newton steps go at the end, and what makes their end doubtful.
+
+    Attributes
+    ----------
+    most_steps : int
+        Steps, at most.
+    least_gain, least_fine_gain : float
+        Gain of the log-likelihood for which steps continue, and that with more nodes.
+    least_rough_gain : float
+        The same of first steps, which are finished only where they lead elsewhere.
+    points_from_start : Resolution
+        Nodes of the first steps from the start.
+    same : float
+        Differences of parameters, in units of them, up to which places are the same.
+    much_less : float
+        Log-likelihood by which a place may be behind after first steps.
+    larger : float
+        By how much the likelihood that is reached from the start must be larger.
+    promise : float
+        Gain that another step may promise at a maximum.
+    flat : float
+        Information about a parameter, in its own units, that counts as none.
+    indistinct : float
+        Eigenvalue of the correlations of effects from which rounding hides the maximum.
+    narrow : float
+        Range of an input, as a share of its values, below which squares are rounding.
+    no_share : float
+        Share of the information that the observations have, which is rounding.
+    nodes : NodeRule
+        How finely the likelihood is integrated.
+    """
+
+    most_steps: int = 40
+    least_gain: float = 1e-9
+    least_fine_gain: float = 1e-6
+    least_rough_gain: float = 1e-3
+    points_from_start: Resolution = Resolution(per_subject=64)
+    same: float = 0.1
+    much_less: float = 1.0
+    larger: float = 0.01
+    promise: float = 0.01
+    flat: float = 1e-9
+    indistinct: float = 1e-8
+    narrow: float = 1e-7
+    no_share: float = 1e-11
+    nodes: NodeRule = NodeRule()
+
+
+#: The rule of every fit.
+RULE = ClimbRule()
+
+
+class LastClimb:
+    """Newton steps on the likelihood, from estimates and from the start.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem that is fitted.
+    vector : ParameterVector
+        Its parameters.
+    """
+
+    def __init__(self, problem, vector):
+        self.model, self.rows, self.vector = problem.model, problem.rows, vector
+        self.rule = RULE
+
+    @property
+    def is_by_nodes(self) -> bool:
+        """Whether the likelihood is integrated without draws and their noise."""
+        first = self.rule.nodes.first
+        return first.nodes(len(self.rows), self.model.design.n_latents) > 0
+
+    def ascended(self, params, rng, modes=None):
+        """Return the end of Newton steps from the estimates, or from the start.
+
+        Parameters
+        ----------
+        params : MixedEffectsParams
+            Estimates.
+        rng : Generator
+            Random generator of draws, where nodes would be too many.
+        modes : ndarray or None, default=None
+            Values near the conditional modes.
+
+        Returns
+        -------
+        Ascent
+            The end; its value is minus infinity where no step was possible.
+        """
+        model, rows, rule = self.model, self.rows, self.rule
+        most_steps = {"most_steps": rule.most_steps}
+        rough = most_steps | {"least_gain": rule.least_rough_gain}
+        options = most_steps | {
+            "least_gain": rule.least_gain,
+            "resolution": rule.nodes.first,
+        }
+
+        def finely(there):
+            return ascend(model, rows, there.params, rng, there.modes, **options)
+
+        ascent = ascend(model, rows, params, rng, modes, **rough)
+        few = rule.points_from_start
+        other = ascend(model, rows, model.start, rng, **rough, resolution=few)
+        better = self._may_be_better(other, ascent)
+        if ascent.is_finite:
+            ascent = finely(ascent)
+        if better:
+            other = finely(other)
+            if other.value > ascent.value + rule.larger or not ascent.is_finite:
+                ascent = other
+        if ascent.is_finite:
+            inside, ascent = ascent, to_the_bounds(model, rows, ascent, rng, **options)
+            if ascent is not inside:
+                ascent = finely(ascent)
+            ascent = self._ascend_finely(ascent, rng, options)
+        return ascent
+
+    def _ascend_finely(self, ascent, rng, options):
+        """Do Newton steps with more nodes, until these change nothing."""
+        model, rows = self.model, self.rows
+        n, d = len(rows), model.design.n_latents
+        nodes = self.rule.nodes
+        n_nodes = nodes.first.nodes(n, d)
+        options = options | {"least_gain": self.rule.least_fine_gain}
+        while n_nodes and not ascent.by_nodes.within(*nodes.same):
+            n_nodes += nodes.more
+            if n_nodes**d > min(nodes.most_of_subject, nodes.most_in_all / n):
+                break
+            options["resolution"] = Resolution.of(n_nodes, d)
+            finer = ascend(model, rows, ascent.params, rng, ascent.modes, **options)
+            if not finer.is_finite:
+                break
+            errors = [self._standard_errors(there) for there in (ascent, finer)]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                change = np.abs(errors[1] / errors[0] - 1)
+            largest = float(np.nan_to_num(change, posinf=0.0).max(initial=0.0))
+            by_nodes = ByNodes(finer.gain, largest, ascent.information)
+            ascent = finer._replace(by_nodes=by_nodes)
+        return ascent
+
+    def _standard_errors(self, ascent):
+        """Return standard errors where the last of Newton steps began, or NaN."""
+        is_held = at_bounds(self.vector, ascent.params)
+        covariance = covariance_of(ascent.information.observed, is_held)
+        with np.errstate(invalid="ignore"):
+            return np.sqrt(np.diag(covariance))
+
+    def _may_be_better(self, other, ascent):
+        """Return whether rough steps may lead to another and better maximum."""
+        if not ascent.is_finite:
+            return True
+        vector = self.vector
+        change = np.abs(vector.of(other.params) - vector.of(ascent.params))
+        units = vector.units(ascent.params, self.rows.covariates)
+        same = (change < self.rule.same * units).all()
+        return not same and other.value > ascent.value - self.rule.much_less
+
+    def doubt(self, ascent) -> str:
+        """Return why the end of Newton steps may not be a maximum, empty if it is."""
+        if not ascent.is_finite:
+            return "The likelihood is not finite at the estimates."
+        if _is_far_from_zero(self.rows, self.rule.narrow):
+            return (
+                "An input hardly varies beside its values, so that rounding hides its "
+                "effect: subtract a typical value from inputs whose range is small "
+                "beside their values, such as dates."
+            )
+        if own_part(self.model) < self.rule.indistinct:
+            design = self.model.design
+            random = [design.names[p] for p in design.latents]
+            return (
+                f"The random effects of {random} are the same to the observations, up "
+                "to rounding: subtract a typical value from inputs whose range is "
+                "small beside their values, such as dates."
+            )
+        if not ascent.reliable:
+            return "The conditional modes of some subjects were not found."
+        if ascent.promise > self.rule.promise:
+            return (
+                "The estimates are not at a maximum of the likelihood: a Newton step "
+                f"would raise its logarithm by about {ascent.promise:.2g}."
+            )
+        gain, change, _ = ascent.by_nodes
+        if not (np.isnan(gain) or ascent.by_nodes.within(*self.rule.nodes.alike)):
+            return (
+                "The likelihood of some subjects, whose observations hardly tell of "
+                "them, is not integrated exactly: more quadrature nodes have raised "
+                f"its logarithm by {gain:.2g} and changed a standard error by "
+                f"{change:.0%}."
+            )
+        vector = self.vector
+        if vector.passes_through(ascent.params):
+            return "The likelihood has no maximum: the residual error is at its bound."
+        units = vector.units(ascent.params, self.rows.covariates)
+        known = np.diag(ascent.information.complete) * units**2
+        open_ = (known < self.rule.flat) & ~vector.residual_at_floor(ascent.params)
+        flat = np.array(vector.names)[open_].tolist()
+        if flat:
+            return f"The likelihood does not depend on {flat} at the estimates."
+        return self._undetermined(ascent)
+
+    def _undetermined(self, ascent):
+        """Return which population values and effects nothing tells, empty if none."""
+        vector, open_ = self.vector, np.zeros(len(self.vector), dtype=bool)
+        is_held = at_bounds(vector, ascent.params)
+        for information in (ascent.information, ascent.by_nodes.information):
+            if information is None:
+                continue
+            open_ |= np.isnan(np.diag(covariance_of(information.observed, is_held)))
+            share = self.rule.no_share * np.diag(information.complete)
+            open_ |= np.diag(information.observed) <= share
+        # Variances near their bounds do not count, nor what correlates with them.
+        open_[vector.omega] = open_[vector.is_residual] = False
+        open_ &= ~vector.at_box(ascent.params)
+        unknown = np.array(vector.names)[open_].tolist()
+        if unknown:
+            return (
+                f"The data do not determine {unknown}: other values of them, together, "
+                "give the same likelihood. Leave one of them out or hold it by fixed, "
+                "or, if inputs are far from zero for their range, subtract a typical "
+                "value from them."
+            )
+        return ""
+
+
+def _is_far_from_zero(rows, narrow):
+    """Return whether an input varies by no more than its square's rounding."""
+    extremes = each_block(rows, _extremes, lambda subjects: ())
+    low, high, largest = np.array(extremes).transpose(1, 0, 2)
+    widths = high.max(axis=0) - low.min(axis=0)
+    return bool(((widths > 0) & (widths < narrow * largest.max(axis=0))).any())
+
+
+def _extremes(rows):
+    """Return minimum, maximum and largest magnitude of the inputs of some subjects."""
+    x = np.asarray(rows.inputs, dtype=float)
+    # Columns that are not read may be NaN.
+    low, high = np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)
+    return low, high, np.fmax.reduce(np.abs(x), axis=0)
