@@ -41,7 +41,7 @@ CORE = {
 VAGUE = re.compile(r"\b([Ww]hat|[Ss]o many)\b")
 #: Kernels above the limits of functions. Those of mixtures take 5 to 25 % longer in
 #: parts: a call with tuples of arrays costs half a microsecond. No name may be added.
-STILL_LONG = {"_modes", "add_products", "iterate_batches"}
+STILL_LONG = {"add_products", "iterate_batches"}
 STILL_WIDE = {
     "_block",
     "_importance_terms",

@@ -242,6 +242,50 @@ def modes(Y, Z, part, search, grid, pairs, results):
     )  # fmt: skip
 
 
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _fill_gradient(pull, pulled, gradient, variance, dim, work):
+    """Write the gradient of the log-density."""
+    for i in range(dim):
+        work[gradient + i] = -work[pull + i] / variance - work[pulled + i]
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _fill_hessian(gauss, precision, variance, damping, hessian, dim, work):
+    """Write the upper triangle of the damped Gauss-Newton matrix."""
+    for i in range(dim):
+        at = i * dim
+        for j in range(i, dim):
+            value = work[gauss + at + j] / variance
+            work[hessian + at + j] = value + precision[at + j]
+        work[hessian + at + i] *= 1.0 + damping
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _move(gradient, upper, z, trial, move, dim, work):
+    """Write the place a step away, and return the gain that it promises."""
+    copy_vector(work, gradient, move, dim)
+    solve_lower(upper, dim, work, move)
+    solve_upper(upper, dim, work, move)
+    expected = 0.0
+    for i in range(dim):
+        work[trial + i] = work[z + i] + work[move + i]
+        expected += 0.5 * work[gradient + i] * work[move + i]
+    return expected
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _keep_factor(upper, dim, work, row, log_det, lowers):
+    """Keep the log-determinant of a factor and, where there is room, the factor."""
+    total = 0.0
+    for i in range(dim):
+        total += np.log(work[upper + i * dim + i])
+    log_det[row] = 2.0 * total
+    if len(lowers):
+        for i in range(dim):
+            for j in range(dim):
+                lowers[row, j, i] = work[upper + i * dim + j]
+
+
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
 def _modes(
     displace, compare, adjoint, add_curvature, Y, Z, table, precision, noise_variance,
@@ -305,43 +349,25 @@ def _modes(
                     left -= 1
                     if fresh and not last:
                         adjoint(grid, work, flow)
-                        for i in range(dim):
-                            work[gradient + i] = (
-                                -work[grid.pull + i] / variance - work[pulled + i]
-                            )
+                        _fill_gradient(grid.pull, pulled, gradient, variance, dim, work)
                     if fresh and not keeps_matrix:
                         clear(work, gauss, square)
                         add_curvature(grid, pairs, work, maps, gauss, flow)
                     fresh, ready = False, keeps_matrix
                     if not keeps_matrix:
-                        for i in range(dim):
-                            at = i * dim
-                            for j in range(i, dim):
-                                value = work[gauss + at + j] / variance
-                                work[hessian + at + j] = value + precision[at + j]
-                            work[hessian + at + i] *= 1.0 + damping
+                        _fill_hessian(
+                            gauss, precision, variance, damping, hessian, dim, work
+                        )
                         ready = factorise(hessian, upper, dim, work)
                         if not ready:
                             damping *= TIGHTEN
                 if last or not ready:
                     break
-                copy_vector(work, gradient, move, dim)
-                solve_lower(upper, dim, work, move)
-                solve_upper(upper, dim, work, move)
-                expected, current = 0.0, False
-                for i in range(dim):
-                    work[trial + i] = work[z + i] + work[move + i]
-                    expected += 0.5 * work[gradient + i] * work[move + i]
+                expected = _move(gradient, upper, z, trial, move, dim, work)
+                current = False
         for i in range(dim):
             Z[row, i] = work[z + i]
         rss[row] = error
         log_det[row] = np.nan
         if ready:
-            total = 0.0
-            for i in range(dim):
-                total += np.log(work[upper + i * dim + i])
-            log_det[row] = 2.0 * total
-            if len(lowers):
-                for i in range(dim):
-                    for j in range(dim):
-                        lowers[row, j, i] = work[upper + i * dim + j]
+            _keep_factor(upper, dim, work, row, log_det, lowers)
