@@ -397,7 +397,7 @@ class DeformableTemplateEstimator(
         DeformableTemplateEstimator
             The fitted estimator.
         """
-        learned = self._learn(X, sample_weight)
+        learned = self._learn(X, sample_weight, patched=True)
         self._finish(learned)
         state, fit, _ = learned
         self._warn(state, fit.settings)
@@ -411,17 +411,17 @@ class DeformableTemplateEstimator(
         judged.warn(state.n_rows)
         return self
 
-    def _learn(self, X, sample_weight=None, units=None):
+    def _learn(self, X, sample_weight=None, units=None, patched=False):
         """Run without a warning: its state, its settings and what interrupted it.
 
-        Offset and scale may be given, of images whose patches are missing pixels
-        already; None takes those of the images.
+        Offset and scale may be given; None takes those of the images. Patches of one
+        value are missing pixels where `patched`.
         """
         self._check_parameters()
         source, patches = found_images(X), None
         if source is None:
             X, sample_weight = self._validated(X, sample_weight, reset=True)
-            if units is None:
+            if patched:
                 patches = Patches.of(X, self._layout)
                 X = patches.missing(X)
         else:

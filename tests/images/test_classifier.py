@@ -118,6 +118,20 @@ def test_patches_of_one_value_are_missing(name):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_corner_that_one_class_has_is_no_patch(name):
+    X, y = load_digits(n_class=2, return_X_y=True)
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(X))  # else every writer follows the next
+    X, y = X[order] + 0.1 * rng.normal(size=X.shape), y[order]
+    X.reshape(-1, 8, 8)[y == 1, :2, :2] = 5.0
+    train = np.concatenate([np.flatnonzero(y == label)[:12] for label in (0, 1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        classifier = CLASSIFIERS[name].fit(X[train], y[train])
+        assert classifier.score(X[100:140], y[100:140]) == 1.0
+
+
 def test_strings_are_no_images(fitted):
     classifier, X = fitted
     with pytest.raises(ValueError, match="images must be numbers, got strings"):
