@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from sktem.choices import KnownParametersMixin
-from sktem.images.classes import class_log_proba, log_of
+from sktem.images.classes import certainties_of, class_log_proba, log_of
 from sktem.images.patches import Patches
 from sktem.images.rows import answer
 from sktem.images.units import checked_images
@@ -182,17 +182,28 @@ class ImageClassifier(
     def _judged(self, X, asked=False):
         """Return tempered scores plus log-priors, and probabilities of outliers.
 
-        Who asks for outliers is not warned of them.
+        Who asks for outliers is not warned of them, nor is anybody of patches where
+        images with them are like those that were left out.
         """
-        X = self._patches.missing(X)
+        lost = self._patches.lost(X)
+        X = np.where(lost, np.nan, X)
         scores, distances = self._scores(X)
         logs = scores / self.temperature_ + log_of(self.class_prior_)
+        patched = lost.any(axis=1)
+        if not self._is_usual(distances[patched], logs[patched]):
+            self._patches.warn_of(patched)
         odd = np.zeros(len(X))
         if self._typical is not None:
             odd = self._typical.outlier_proba(distances)
         if not asked:
             self._usual.warn_of_others(X, self._typical, distances, logs)
         return logs, odd
+
+    def _is_usual(self, distances, logs):
+        """Return whether several images are like those that were left out."""
+        if self._typical is None or len(logs) < self._usual.several:
+            return False
+        return self._typical.difference(distances, certainties_of(logs)) is None
 
     def _logs(self, X):
         logs, odd = self._judged(X)

@@ -62,23 +62,29 @@ class Patches(NamedTuple):
         ]
         return (ends[0] == ends[1]).reshape(X.shape)
 
-    def missing(self, X) -> np.ndarray:
-        """Return images with NaN in their patches, and warn of these."""
+    def lost(self, X) -> np.ndarray:
+        """Return which pixels of images are in patches without data."""
         if self.usual is None:
-            return X
+            return np.zeros(X.shape, dtype=bool)
         n_axes = len(self.layout.image_shape)
         blocks = self._blocks(X) & ~np.isin(X, self.usual)
-        if not blocks.any():
-            return X
         stack = blocks.reshape(len(X), self.layout.n_channels, *self.layout.image_shape)
         size, origin = (1, 1, *[2] * n_axes), (0, 0, *[-1] * n_axes)
         lost = maximum_filter(stack, size, origin=origin).reshape(X.shape)
-        lost &= lost.mean(axis=1, keepdims=True) <= self.most
-        count = int(lost.any(axis=1).sum())
-        if count:
+        return lost & (lost.mean(axis=1, keepdims=True) <= self.most)
+
+    def missing(self, X) -> np.ndarray:
+        """Return images with NaN in their patches, and warn of these."""
+        lost = self.lost(X)
+        self.warn_of(lost.any(axis=1))
+        return np.where(lost, np.nan, X)
+
+    @staticmethod
+    def warn_of(patched) -> None:
+        """Warn of images that have patches, if there are any."""
+        if patched.any():
             warn_user(
-                f"{count} of {len(X)} images have patches of one value, as few others "
-                "have: they count as missing pixels. Pass NaN there.",
+                f"{patched.sum()} of {len(patched)} images have patches of one value, "
+                "as few others have: they count as missing pixels. Pass NaN there.",
                 FitWarning,
             )
-        return np.where(lost, np.nan, X)

@@ -116,6 +116,17 @@ def test_patches_of_one_value_are_missing(name):
     with pytest.warns(FitWarning, match="1 of 10 images have patches of one value"):
         found = classifier.predict_joint_log_proba(dead)
     np.testing.assert_array_equal(found, expected)
+    # Five and more are judged: they are told where they are not as usual.
+    images = X[24:64].reshape(-1, 8, 8).copy()
+    images[:, 3:5, 6:] = 8.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        assert classifier.score(images.reshape(-1, 64), y[24:64]) > 0.9
+    images[:] = rng.permuted(images.reshape(40, 64), axis=1).reshape(images.shape)
+    images[:, :2, :2], images[:, 3:5, 6:] = 5.0, 8.0
+    with pytest.warns(FitWarning) as told:
+        classifier.predict(images.reshape(-1, 64))
+    assert any("40 of 40 images have patches" in str(one.message) for one in told)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
