@@ -197,6 +197,8 @@ def _short_of_rows(spread, rows):
     else:
         few = (rows > 0) & (rows < structure.fewest_rows)
         sharing = np.arange(len(rows))[:, None]
+    if not few.any():
+        return []
     least = structure.least_variances(covariances[few])
     narrow = least < NARROWNESS.near * spread.reg_covar
     return sharing[few][narrow].ravel().tolist()

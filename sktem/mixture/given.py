@@ -66,7 +66,8 @@ def central_point(X) -> np.ndarray:
     if np.isnan(rows).any():
         observed = [column[~np.isnan(column)] for column in rows.T]
         return np.array([np.median(c) if len(c) else 0.0 for c in observed])
-    return np.median(rows, axis=0)
+    middle = [(len(rows) - 1) // 2, len(rows) // 2]  # np.median takes 50 us of any rows
+    return np.partition(rows, middle, axis=0)[middle].sum(axis=0) / 2
 
 
 def _check_shape(value, shape, name):

@@ -27,9 +27,9 @@ def has_nan(params: Any) -> bool:
     if isinstance(params, (float, complex, np.inexact)):
         return bool(params != params)
     if isinstance(params, dict):
-        return any(has_nan(value) for value in params.values())
+        params = tuple(params.values())
     if isinstance(params, (tuple, list)):
-        return any(has_nan(value) for value in params)
+        return any(map(has_nan, params))
     if is_dataclass(params) and not isinstance(params, type):
         return any(has_nan(getattr(params, one.name)) for one in fields(params))
     return False
