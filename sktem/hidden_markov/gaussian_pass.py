@@ -9,7 +9,7 @@ from importlib import import_module
 
 import numpy as np
 
-from sktem.emissions.elliptical import DENSE, all_observed, factors_of, packed
+from sktem.emissions.elliptical import DENSE, factors_of, packed
 from sktem.emissions.gaussian import Gaussian
 from sktem.hidden_markov.chain import Chain
 from sktem.hidden_markov.rows import rows_of_part
@@ -61,7 +61,7 @@ class GaussianPass:
         """Return the pass, None where rows, chain or emission are others."""
         is_plain = type(model.emission) is Gaussian and type(model.chain) is Chain
         known = X.labels, X.covariates, X.entry, model.emission_of_state
-        if not is_plain or any(x is not None for x in known) or not all_observed(X.X):
+        if not is_plain or any(x is not None for x in known) or not X.is_complete:
             return None
         return cls(model, X, params)
 
@@ -156,7 +156,7 @@ class GaussianPass:
             )
             if len(blocks) > 1 and failed[0]:
                 return [part.start], 0.0, *map(np.zeros_like, sums)
-            for i in np.flatnonzero(failed):
+            for i in np.flatnonzero(failed) if failed.any() else ():
                 gamma[bounds[i] : bounds[i + 1]] = 0.0
             if rows.start == 0:
                 firsts = bounds[:-1][bounds[1:] > bounds[:-1]]

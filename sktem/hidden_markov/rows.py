@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from sktem import budget
+from sktem.emissions.elliptical import all_observed
 from sktem.sequences.rows import Sequences
 
 __all__ = ["ObservedSequences", "each_part", "rows_of_part"]
@@ -54,6 +57,11 @@ class ObservedSequences(Sequences):
         mask = np.ones(self.n_rows, dtype=bool)
         mask[self.offsets[:-1][(self.lengths > 0) & ~self.begins]] = False
         return mask
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether no value is NaN."""
+        return all_observed(self.X)
 
     @property
     def begins(self) -> np.ndarray:

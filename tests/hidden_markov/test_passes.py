@@ -83,4 +83,5 @@ def test_what_goes_by_states():
     known = ObservedSequences(X.offsets, X.X, np.full(15, -1))
     assert GaussianPass.of(model, known, params) is None
     X.X[4, 0] = np.nan
-    assert GaussianPass.of(model, X, params) is None
+    holes = ObservedSequences(X.offsets, X.X)
+    assert GaussianPass.of(model, holes, params) is None
