@@ -165,17 +165,21 @@ class ByNodes(NamedTuple):
         Gain in log-likelihood by steps with them.
     errors : float
         Largest relative change of a standard error.
+    shift : float
+        Change of the log-likelihood at the same parameters.
     information : LouisInformation or None
         Information by the smaller number.
     """
 
     gain: float = np.nan
     errors: float = np.nan
+    shift: float = np.nan
     information: LouisInformation | None = None
 
-    def within(self, gain: float, errors: float) -> bool:
-        """Return whether neither is larger, False for NaN."""
-        return self.gain <= gain and self.errors <= errors
+    def within(self, gain: float, errors: float, shift: float) -> bool:
+        """Return whether none is larger, False for NaN."""
+        small = self.gain <= gain and self.errors <= errors
+        return small and abs(self.shift) <= shift
 
 
 class Ascent(NamedTuple):

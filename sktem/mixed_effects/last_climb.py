@@ -25,20 +25,27 @@ class NodeRule:
     first : Resolution
         Nodes of the first steps.
     more : int
-        How many more there are then, until these change nothing.
+        How many more there are then, at least, until these change nothing; up to twice
+        as many, where the points of a subject are not more than at first.
     most_of_subject, most_in_all : int
         Points of a subject, and of all together, at most.
     same, alike : tuple of float
-        Gain and relative change of a standard error that are none, and those that are
-        none where there cannot be more nodes.
+        Gain, relative change of a standard error, and change of the log-likelihood at
+        the same parameters, that are none; and those that are none where there cannot
+        be more nodes.
     """
 
     first: Resolution = Resolution(per_subject=700, most=7)
     more: int = 2
     most_of_subject: int = 10_000
     most_in_all: int = 1_500_000
-    same: tuple[float, float] = (0.01, 0.15)
-    alike: tuple[float, float] = (0.05, 0.2)
+    same: tuple[float, float, float] = (0.01, 0.15, 0.05)
+    alike: tuple[float, float, float] = (0.05, 0.2, 0.1)
+
+    def after(self, n_nodes: int, d: int) -> int:
+        """Return the nodes per random effect that are tried after this number."""
+        cheap = int(self.first.per_subject ** (1 / d) + 1e-9)
+        return max(n_nodes + self.more, min(2 * n_nodes + 1, cheap))
 
 
 @dataclass(frozen=True)
@@ -169,7 +176,7 @@ class LastClimb:
         n_nodes = nodes.first.nodes(n, d)
         options = options | {"least_gain": self.rule.least_fine_gain}
         while n_nodes and not ascent.by_nodes.within(*nodes.same):
-            n_nodes += nodes.more
+            n_nodes = nodes.after(n_nodes, d)
             if n_nodes**d > min(nodes.most_of_subject, nodes.most_in_all / n):
                 break
             options["resolution"] = Resolution.of(n_nodes, d)
@@ -180,7 +187,8 @@ class LastClimb:
             with np.errstate(invalid="ignore", divide="ignore"):
                 change = np.abs(errors[1] / errors[0] - 1)
             largest = float(np.nan_to_num(change, posinf=0.0).max(initial=0.0))
-            by_nodes = ByNodes(finer.gain, largest, ascent.information)
+            shift = finer.value - finer.gain - ascent.value
+            by_nodes = ByNodes(finer.gain, largest, shift, ascent.information)
             ascent = finer._replace(by_nodes=by_nodes)
         return ascent
 
@@ -226,8 +234,16 @@ class LastClimb:
                 "The estimates are not at a maximum of the likelihood: a Newton step "
                 f"would raise its logarithm by about {ascent.promise:.2g}."
             )
-        gain, change, _ = ascent.by_nodes
+        gain, change, shift, _ = ascent.by_nodes
         if not (np.isnan(gain) or ascent.by_nodes.within(*self.rule.nodes.alike)):
+            if abs(shift) > self.rule.nodes.alike[2]:
+                return (
+                    "The likelihood is not integrated exactly: more quadrature nodes "
+                    f"have changed its logarithm by {shift:.2g} at the same estimates, "
+                    "as where predictions have kinks in a random effect, such as that "
+                    "of a lag time. Leave that random effect out by omega, or compare "
+                    'fits by log_likelihood(method="importance", return_error=True).'
+                )
             return (
                 "The likelihood of some subjects, whose observations hardly tell of "
                 "them, is not integrated exactly: more quadrature nodes have raised "

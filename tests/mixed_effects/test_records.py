@@ -330,7 +330,8 @@ def test_nodes_rise_until_they_change_nothing(monkeypatch):
 
     value = exact(fit)
     # Negative control: the first nodes are believed.
-    loose = replace(RULE, nodes=NodeRule(same=(1.0, 10.0)))
+    huge = (1.0, 10.0, 10.0)
+    loose = replace(RULE, nodes=NodeRule(same=huge, alike=huge))
     monkeypatch.setattr(last_climb, "RULE", loose)
     assert exact(clone(fit).fit(records)) < value - 0.2
     # Where there cannot be more nodes, the fit says so.

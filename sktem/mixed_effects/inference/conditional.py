@@ -31,6 +31,13 @@ class ModeSearch(NamedTuple):
         Twice the gain of a step below which it is at its mode.
     rows_at_once : int
         Rows that are evaluated at once.
+    away : float
+        Standard deviations from a mode at which it is seen how far densities reach.
+    least_drop : float
+        Drop of a log-density there, as a share of that of a normal one, below which its
+        standard deviation is too small, as of the curvature at a kink.
+    most_widenings : int
+        How often it is made larger, at most.
     """
 
     most_iterations: int = 80
@@ -40,6 +47,9 @@ class ModeSearch(NamedTuple):
     least_gain: float = 1e-10
     smallest_gain: float = 1e-4
     rows_at_once: int = 1 << 14
+    away: float = 1.5
+    least_drop: float = 0.4
+    most_widenings: int = 6
 
 
 #: The search of every fit.
@@ -54,7 +64,8 @@ class ConditionalModes(NamedTuple):
     modes : ndarray of shape (n, d)
         Modes.
     covariances : ndarray of shape (n, d, d)
-        Inverses of the negative Hessians there, made positive definite.
+        Inverses of the negative Hessians there, made positive definite, and wider where
+        the density reaches farther.
     converged : ndarray of bool of shape (n,)
         Whether the last step of a row was short.
     """
@@ -114,10 +125,27 @@ def _modes_of_block(model, params, X, Z):
         longest = np.where(better, longest, np.maximum(shorter, SEARCH.longest_step))
     else:
         curvatures, axes = _positive(-hessian)
-    covariances = np.einsum("nij,nj,nkj->nik", axes, 1 / curvatures, axes)
-    covariances *= units[:, None] * units
+    roots = axes * units[:, None] / np.sqrt(curvatures)[:, None]
+    roots = _widened(model, X, params, Z, value, roots)
+    covariances = roots @ roots.transpose(0, 2, 1)
     # A search that rounding has ended is at its mode too.
     return ConditionalModes(Z, covariances, short | (gain < SEARCH.smallest_gain))
+
+
+def _widened(model, X, params, Z, value, roots):
+    """Return roots of covariances, wider along columns where a density is."""
+    d, away = Z.shape[1], SEARCH.away
+    for _ in range(SEARCH.most_widenings):
+        shifts = away * roots.transpose(0, 2, 1)
+        points = Z[:, None] + np.concatenate([shifts, -shifts], axis=1)
+        drops = value[:, None] - model.log_joint(X, points, params)
+        share = np.minimum(drops[:, :d], drops[:, d:]) / (0.5 * away**2)
+        narrow = share < SEARCH.least_drop  # False for NaN
+        if not narrow.any():
+            break
+        scales = np.where(narrow, 1 / np.sqrt(np.maximum(share, 1 / 16)), 1.0)
+        roots = roots * scales[:, None]
+    return roots
 
 
 def _derivatives(model, X, params, Z, units):
