@@ -2,14 +2,15 @@
 
 Run from the root of the repository: ``python benchmarks/hidden_markov.py [part ...]``
 with parts "iterations", "threads", "floor", "viterbi", "covariates" and "fits". Times
-are CPU seconds of one thread (of threads: seconds of the clock), medians of alternating
-runs in one process. The floor of an
+are CPU seconds of one thread, medians of alternating runs in one process; of threads
+least seconds of the clock, with the load of the machine. The floor of an
 iteration is the time of its multiply-adds at the rate of a matrix product: those of the
 passes forward and backward, of the transitions, of densities and statistics, and ten
 for each exponential.
 """
 
 import argparse
+import os
 import statistics
 import time
 import warnings
@@ -173,7 +174,10 @@ def iterations(repeats=3, passes=5):
 
 def threads(repeats=5, passes=5, n_rows=5 * N_ROWS):
     """Print seconds of the clock of an EM iteration with one thread and with two."""
-    print(f"\nSeconds of an EM iteration, {n_rows:,} rows in 1,000 sequences")
+    print(
+        f"\nSeconds of an EM iteration, {n_rows:,} rows in 1,000 sequences, at a load "
+        f"of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
     print(f"{'cell':34}{'1 thread':>9}{'2':>9}{'ratio':>9}")
     for K, d, kind, _ in CELLS:
         X, lengths, *start, _ = sequences(K, d, n_rows, 1000)
@@ -189,7 +193,7 @@ def threads(repeats=5, passes=5, n_rows=5 * N_ROWS):
                 taken = (run(1 + passes, n_jobs) - run(1, n_jobs)) / passes
                 if turn:
                     values.append(taken)
-        one, two = (statistics.median(values) for values in times.values())
+        one, two = (min(values) for values in times.values())
         cell = f"{K} states x {d} {kind}"
         print(f"{cell:34}{one:9.4f}{two:9.4f}{one / two:9.2f}", flush=True)
 
@@ -207,9 +211,9 @@ def fits():
         begun = time.process_time()
         model.fit(X, lengths)
         theirs = time.process_time() - begun
-        begun = time.process_time()
-        found = ours(*begin, max_iter=model.monitor_.iter).fit(X, lengths=lengths)
-        own = time.process_time() - begun
+        found = ours(*begin, max_iter=model.monitor_.iter)
+        fit = partial(found.fit, X, lengths=lengths)
+        own = statistics.median(seconds(fit) for _ in range(3))
         gap = found.score(X, lengths=lengths) - model.score(X, lengths) / len(X)
         print(
             f"{K} states x {d} {kind}: hmmlearn {theirs:.2f}, sktem {own:.2f}, "

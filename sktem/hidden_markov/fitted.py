@@ -67,7 +67,7 @@ class FittedSequences(NamedTuple):
     def _parts(self, X: ObservedSequences):
         """Yield places of rows and of sequences, log-densities, rows and matrices."""
         model, params = self.model, self.params
-        for part in each_part(X, self.model.chain.n_hidden):
+        for part in each_part(X):
             rows = X[part]
             place = slice(int(X.offsets[part.start]), int(X.offsets[part.stop]))
             L = model.log_densities(rows, params)
@@ -85,7 +85,7 @@ class FittedSequences(NamedTuple):
         """Return the probabilities of the states given all rows of a sequence."""
         chain = self.model.chain
         gamma = np.empty((X.n_rows, chain.n_states))
-        for part in each_part(X, chain.n_hidden):
+        for part in each_part(X):
             place = slice(int(X.offsets[part.start]), int(X.offsets[part.stop]))
             smoothed = self.model.smoothed(X[part], self.params)[0]
             gamma[place] = chain.probabilities_of_states(smoothed.gamma)

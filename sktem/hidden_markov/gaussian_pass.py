@@ -48,7 +48,7 @@ class GaussianPass:
         self.means = params.emission.means - self.centre
         constants = log_dets - 0.5 * math.log(2 * math.pi) * X.X.shape[1]
         self.normal = self.means, self.factors, constants, -0.5
-        self.size = rows_of_part(len(self.means))
+        self.size = rows_of_part()
         self.work = threading.local()
         rows, shape = _kernels(ROWS), "full" if self.kind in DENSE else "diagonal"
         self.distances = getattr(rows, f"{shape}_distances")

@@ -85,7 +85,7 @@ def score(model, X, params, directions, weights=None) -> np.ndarray:
         if direction.slot is not None:
             slots.setdefault(direction.slot, []).append(number)
     counts = np.zeros(model.chain.n_statistics)
-    for part in each_part(X, model.chain.n_hidden):
+    for part in each_part(X):
         rows = X[part]
         part_weights = None if weights is None else weights[part]
         smooth, matrices = model.smoothed(rows, params, part_weights)

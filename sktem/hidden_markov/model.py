@@ -200,7 +200,7 @@ class SequenceModel(LatentModel):
 
     def _each(self, function, X, sample_weight=None):
         """Return results for parts, in order, by threads where there are several."""
-        parts = list(each_part(X, self.chain.n_hidden))
+        parts = list(each_part(X))
 
         def of_part(index, _):
             part = parts[index]
@@ -213,7 +213,7 @@ class SequenceModel(LatentModel):
     def posterior(self, X, params):
         """Return the probabilities of the states of each sequence."""
         visits = np.empty(len(X), dtype=VISIT)
-        for part in each_part(X, self.chain.n_hidden):
+        for part in each_part(X):
             rows = X[part]
             smooth, matrices = self.smoothed(rows, params)
             chain = self.chain.of_each(smooth, matrices, rows, params.chain)
@@ -229,7 +229,7 @@ class SequenceModel(LatentModel):
         seed, keys = row_keys(rng, len(X))
         visits = np.empty(len(X), dtype=VISIT)
         K = self.chain.n_hidden
-        for part in each_part(X, self.chain.n_hidden):
+        for part in each_part(X):
             rows = X[part]
             states = self.chain.recursions.drawn_states(
                 self.log_densities(rows, params),

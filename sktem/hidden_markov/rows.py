@@ -103,18 +103,18 @@ class ObservedSequences(Sequences):
         return len(self), self.X.shape[1]
 
 
-def rows_of_part(n_states: int) -> int:
+def rows_of_part() -> int:
     """Return the rows of which all arrays of a pass stay in the cache.
 
     Those are four, of a number for each row and state. Parts of fewer rows than 8,192
-    would spend their time between compiled functions.
+    would spend their time between compiled functions, even with many states.
     """
-    return max(budget.MEMORY.cached // min(max(4 * n_states, 16), 32), 1)
+    return max(budget.MEMORY.cached // 32, 1)
 
 
-def each_part(X: ObservedSequences, n_states: int):
+def each_part(X: ObservedSequences):
     """Yield slices of whole sequences that have few rows, but at least one sequence."""
-    n, first, n_rows = len(X), 0, rows_of_part(n_states)
+    n, first, n_rows = len(X), 0, rows_of_part()
     while first < n:
         limit = X.offsets[first] + n_rows
         stop = int(np.searchsorted(X.offsets, limit, side="right")) - 1

@@ -42,7 +42,7 @@ def by_states(model, X, params, weights):
 def test_sums_of_parts(kind, K, lengths, memory_budget, global_random_seed):
     model, X, params = problem(kind, K, lengths, global_random_seed)
     weights = np.random.default_rng(1).uniform(size=len(X))
-    memory_budget(cached=10 * min(max(4 * K, 16), 32))  # ten rows
+    memory_budget(cached=10 * 32)  # ten rows
     for own in (None, weights):
         sums = model._sums(X, params, own)
         expected = by_states(model, X, params, own)
@@ -68,7 +68,7 @@ def test_sequences_that_scales_do_not_survive(lengths, is_first, memory_budget):
     broken = 0 if is_first else 1
     rows = X.X[X.offsets[broken] : X.offsets[broken + 1]]
     rows[0], rows[1:] = means[3], means[0]  # no path leads from the last state back
-    memory_budget(cached=10 * 16)
+    memory_budget(cached=10 * 32)
     alone = GaussianPass.of(model, X, params).sums(slice(broken, broken + 1), None)
     assert list(alone[0]) == [broken]
     found = model.expected_statistics(X, params)
