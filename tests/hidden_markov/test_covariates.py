@@ -12,6 +12,7 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 
 from sktem import HiddenMarkovModel
 from sktem.emissions import Gaussian, Regression
+from sktem.emissions.directions import moved_fields
 from sktem.exceptions import FitWarning
 from sktem.hidden_markov import information
 from sktem.hidden_markov.fit_warnings import StateWarning
@@ -136,7 +137,7 @@ def test_differences_of_the_likelihood(options):
     directions = list(information._of_chain(one.chain, *[params.chain] * 2, rows))
 
     def value(moves):
-        chain = information._moved(params.chain, moves)
+        chain = moved_fields(params.chain, moves)
         moved = params._replace(chain=chain)
         return one.log_likelihood_of_sequences(rows, moved).sum()
 
@@ -144,7 +145,7 @@ def test_differences_of_the_likelihood(options):
     h = 1e-4
     for away in (0.03, 0.0):
         at = [(direction, away) for direction in directions]
-        chain = information._moved(params.chain, at)
+        chain = moved_fields(params.chain, at)
         moved = params._replace(chain=chain)
         slopes = information.score(one, rows, moved, directions)
         numbers = [
