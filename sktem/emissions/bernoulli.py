@@ -13,7 +13,7 @@ from sktem.emissions.base import (
     start_from,
     zero_filled,
 )
-from sktem.emissions.directions import positive_directions
+from sktem.emissions.directions import FREE, positive_directions
 from sktem.emissions.scarcity import LabelShares
 
 __all__ = ["Bernoulli", "BernoulliParams"]
@@ -142,7 +142,10 @@ class Bernoulli(Emission):
     def free_directions(self, params, following, X):
         """Yield the directions of the probabilities."""
         p = params.probabilities
-        yield from positive_directions("probabilities", p, np.minimum(p, 1.0 - p))
+        room = np.minimum(p, 1.0 - p)
+        for direction in positive_directions("probabilities", p, room):
+            if direction.scale > FREE.least:  # neither 0 nor 1
+                yield direction
 
     def n_parameters(self, K, d, params=None):
         """Return the number of probabilities."""

@@ -99,14 +99,15 @@ def share_directions(
 
 
 def positive_directions(
-    name, values, scales=None, least=None, most=np.inf, rule=FREE
+    name, values, scales=None, least=0.0, most=np.inf, rule=FREE
 ) -> Iterator[Direction]:
     """Yield directions of values of each state, those at a bound left out.
 
-    ``scales`` are the values themselves by default.
+    ``scales`` are the values themselves by default. Values may have any unit: those
+    without one have the bound of a rule.
     """
     scales = values if scales is None else scales
-    least = rule.least if least is None else least / rule.inside
+    least = least / rule.inside
     for index in np.ndindex(values.shape):
         if least < values[index] < rule.inside * most:
             slot = (name, *index[1:])

@@ -15,7 +15,7 @@ from sktem.emissions.base import (
     left_alive,
     zero_filled,
 )
-from sktem.emissions.directions import positive_directions
+from sktem.emissions.directions import FREE, positive_directions
 from sktem.emissions.poisson import LEAST_RATE, check_counts, functions_of_counts
 from sktem.emissions.scarcity import counted_shares
 
@@ -172,7 +172,7 @@ class NegativeBinomial(Emission):
         """Yield the directions of means and sizes; of the latter not where infinite."""
         means, sizes = params.means, params.sizes
         spread = np.minimum(means, np.sqrt(means + means**2 / sizes))
-        yield from positive_directions("means", means, spread)
+        yield from positive_directions("means", means, spread, FREE.least)
         bounds = LEAST_SIZE, LARGEST_SIZE
         yield from positive_directions("sizes", sizes, None, *bounds)
 

@@ -14,7 +14,7 @@ from sktem.emissions.base import (
     start_from,
     zero_filled,
 )
-from sktem.emissions.directions import positive_directions
+from sktem.emissions.directions import FREE, positive_directions
 from sktem.emissions.scarcity import counted_shares
 
 __all__ = ["Poisson", "PoissonParams", "check_counts", "functions_of_counts"]
@@ -106,7 +106,7 @@ class Poisson(Emission):
 
     def free_directions(self, params, following, X):
         """Yield the directions of the rates."""
-        yield from positive_directions("rates", params.rates)
+        yield from positive_directions("rates", params.rates, None, FREE.least)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of rates."""

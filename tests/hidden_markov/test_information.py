@@ -208,3 +208,20 @@ def test_what_has_no_errors():
         mixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
     with pytest.warns(FitWarning, match="not positive definite"):
         hmm.standard_errors(X[:3] * 100)
+
+
+@pytest.mark.parametrize("name", ["exponential", "gamma"])
+def test_units_do_not_matter(name):
+    hmm, X = fitted(name)
+    expected = hmm.standard_errors(X, lengths=LENGTHS).emission["scales"]
+    far = clone(hmm).fit(1e-12 * X, lengths=LENGTHS)
+    found = far.standard_errors(1e-12 * X, lengths=LENGTHS).emission["scales"]
+    np.testing.assert_allclose(found, 1e-12 * expected, rtol=1e-3)
+
+
+def test_certain_columns_have_no_errors_and_the_others_have():
+    X = np.column_stack([STATES, CASES["bernoulli"][1]]).astype(float)
+    hmm = HiddenMarkovModel(2, emission="bernoulli", random_state=0, tol=1e-9)
+    errors = hmm.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
+    found = errors.emission["probabilities"]
+    assert np.isnan(found[:, 0]).all() and np.isfinite(found[:, 1:]).all()
