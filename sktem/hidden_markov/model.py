@@ -10,7 +10,6 @@ import numpy as np
 from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.row_random import row_keys
 from sktem.hidden_markov.chain import Chain
-from sktem.hidden_markov.gaussian_pass import GaussianPass
 from sktem.hidden_markov.long_sequence import (
     LongSequence,
     long_log_likelihood,
@@ -140,9 +139,10 @@ class SequenceModel(LatentModel):
             return gamma
         return gamma @ np.eye(int(groups.max()) + 1)[groups]
 
-    def smoothed(self, X: ObservedSequences, params, weights=None):
+    def smoothed(self, X: ObservedSequences, params, weights=None, matrices=None):
         """Return smoothed probabilities of the states, and the matrices used."""
-        matrices = self.chain.matrices(params.chain, X)
+        if matrices is None:
+            matrices = self.chain.matrices(params.chain, X)
         L = self.log_densities(X, params)
         smoothed = self.chain.recursions.smoothed(L, X.offsets, matrices, weights)
         return smoothed, matrices
@@ -164,23 +164,16 @@ class SequenceModel(LatentModel):
     @one_blas_thread
     def _sums(self, X, params, sample_weight):
         """Return sums of statistics and log-likelihoods over sequences."""
-        found = []
-        by_arrays = GaussianPass.of(self, X, params)
-        if by_arrays is not None:
-            sums, left_out = by_arrays.totals(
-                self._each(by_arrays.sums, X, sample_weight)
-            )
-            if not len(left_out):
-                return sums
-            X, found = X[left_out], [sums]
-            sample_weight = None if sample_weight is None else sample_weight[left_out]
+        # Those of sequences differ where they continue others or have covariates only.
+        is_same = X.entry is None and X.covariates is None
+        common = self.chain.matrices(params.chain, X) if is_same else None
 
         def sums_of(part, weights):
             rows = X[part]
-            smoothed, matrices = self.smoothed(rows, params, weights)
+            smoothed, matrices = self.smoothed(rows, params, weights, common)
             return self._of_smoothed(rows, smoothed, matrices, params, weights)
 
-        found += self._each(sums_of, X, sample_weight)
+        found = self._each(sums_of, X, sample_weight)
         return tuple(_total(terms) for terms in zip(*found, strict=True))
 
     def _of_smoothed(self, X, smoothed, matrices, params, weights):

@@ -23,7 +23,6 @@ __all__ = [
 
 #: numba is imported on first use.
 KERNELS = "sktem.hidden_markov.kernels"
-NOTHING = np.empty(0)
 #: States that a byte can number.
 STATES_OF_BYTE = 256
 
@@ -177,9 +176,9 @@ def filtered(L, offsets, matrices: Matrices) -> Filtered:
     result = Filtered(
         np.empty((n, width)),
         np.empty((n, width)),
-        np.ones(n),
-        np.zeros(len(offsets) - 1),
-        np.zeros(len(offsets) - 1, dtype=bool),
+        np.empty(n),
+        np.empty(len(offsets) - 1),
+        np.empty(len(offsets) - 1, dtype=bool),
     )
     start, transitions, which, _ = matrices
     _kernels("scaled").forward(L, offsets, start, transitions, which, *result)
@@ -206,11 +205,11 @@ def smoothed(L, offsets, matrices: Matrices, weights=None):
         Probabilities of the states.
     """
     forward = filtered(L, offsets, matrices)
-    gamma = np.zeros(L.shape)
-    row_weights = NOTHING if weights is None else weights
+    gamma = np.empty(L.shape)
+    row_weights = np.empty(0) if weights is None else weights
     _kernels("scaled").backward(
         forward.b, forward.a, forward.c, offsets, matrices.transitions, matrices.which,
-        row_weights, NOTHING, gamma, forward.failed,
+        row_weights, gamma, forward.failed,
     )  # fmt: skip
     others = {}
     for i in np.flatnonzero(forward.failed).tolist():
@@ -267,7 +266,7 @@ def by_logarithms(L, matrices: Matrices) -> ByLogarithms:
     start, transitions = matrices.logarithms()
     alpha, gamma, factors = (np.empty(L.shape) for _ in range(3))
     log_likelihood = _kernels("logarithmic").smooth(
-        L.copy(), start[0], transitions, matrices.which, NOTHING, alpha, gamma, factors
+        L.copy(), start[0], transitions, matrices.which, alpha, gamma, factors
     )
     return ByLogarithms(alpha, gamma, factors, log_likelihood, matrices)
 
@@ -286,7 +285,7 @@ def filtered_probabilities(L, offsets, matrices: Matrices):
     """Return filtered probabilities of the states (n, K), and log-likelihoods."""
     forward = filtered(L, offsets, matrices)
     K = matrices.n_states
-    with np.errstate(invalid="ignore"):  # of sequences that have failed
+    with np.errstate(all="ignore"):  # of sequences that have failed
         probabilities = forward.a[:, :K] / forward.c[:, None]
     for i in np.flatnonzero(forward.failed).tolist():
         rows = slice(offsets[i], offsets[i + 1])

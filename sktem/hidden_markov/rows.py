@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from sktem import budget
-from sktem.emissions.elliptical import all_observed
 from sktem.sequences.rows import Sequences
 
-__all__ = ["ObservedSequences", "each_part", "rows_of_part"]
+__all__ = ["ObservedSequences", "each_part"]
 
 
 class ObservedSequences(Sequences):
@@ -58,11 +55,6 @@ class ObservedSequences(Sequences):
         mask[self.offsets[:-1][(self.lengths > 0) & ~self.begins]] = False
         return mask
 
-    @cached_property
-    def is_complete(self) -> bool:
-        """Whether no value is NaN."""
-        return all_observed(self.X)
-
     @property
     def begins(self) -> np.ndarray:
         """Which sequences have rows and do not continue others."""
@@ -103,18 +95,14 @@ class ObservedSequences(Sequences):
         return len(self), self.X.shape[1]
 
 
-def rows_of_part() -> int:
-    """Return the rows of which all arrays of a pass stay in the cache.
-
-    Those are four, of a number for each row and state. Parts of fewer rows than 8,192
-    would spend their time between compiled functions, even with many states.
-    """
-    return max(budget.MEMORY.cached // 32, 1)
-
-
 def each_part(X: ObservedSequences):
-    """Yield slices of whole sequences that have few rows, but at least one sequence."""
-    n, first, n_rows = len(X), 0, rows_of_part()
+    """Yield slices of whole sequences that have few rows, but at least one sequence.
+
+    Arrays of a pass, four of a number for each row and state, stay in the cache. Parts
+    of fewer rows than 8,192 would spend their time between compiled functions, even
+    with many states.
+    """
+    n, first, n_rows = len(X), 0, max(budget.MEMORY.cached // 32, 1)
     while first < n:
         limit = X.offsets[first] + n_rows
         stop = int(np.searchsorted(X.offsets, limit, side="right")) - 1

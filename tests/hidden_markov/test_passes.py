@@ -1,11 +1,10 @@
-"""Passes over Gaussian sequences, in arrays that are used again and in new ones."""
+"""Passes over sequences by parts."""
 
 import numpy as np
 import pytest
 
 from sktem.emissions import Gaussian
 from sktem.hidden_markov.chain import Chain, ChainParams
-from sktem.hidden_markov.gaussian_pass import GaussianPass
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
 from sktem.hidden_markov.rows import ObservedSequences
 
@@ -48,11 +47,10 @@ def test_sums_of_parts(kind, K, lengths, memory_budget, global_random_seed):
         expected = by_states(model, X, params, own)
         np.testing.assert_allclose(sums[0], expected[0], rtol=1e-11, atol=1e-11)
         assert sums[1] == pytest.approx(expected[1], rel=1e-12)
-    if len(lengths) == 1:  # a block that forgot the one before is seen
-        offsets = np.array([0, 10, 70])
-        apart = by_states(model, ObservedSequences(offsets, X.X), params, None)
-        whole = by_states(model, X, params, None)
-        assert not np.allclose(apart[0], whole[0], rtol=1e-6)
+    offsets = np.unique([*X.offsets, 10])  # a sequence that is cut in two is seen
+    apart = by_states(model, ObservedSequences(offsets, X.X), params, None)
+    whole = by_states(model, X, params, None)
+    assert not np.allclose(apart[0], whole[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("lengths", [[3, 30, 4], [8, 4, 3]])
@@ -69,19 +67,9 @@ def test_sequences_that_scales_do_not_survive(lengths, is_first, memory_budget):
     rows = X.X[X.offsets[broken] : X.offsets[broken + 1]]
     rows[0], rows[1:] = means[3], means[0]  # no path leads from the last state back
     memory_budget(cached=10 * 32)
-    alone = GaussianPass.of(model, X, params).sums(slice(broken, broken + 1), None)
-    assert list(alone[0]) == [broken]
+    smoothed, _ = model.smoothed(X, params)
+    assert list(smoothed.others) == [broken]
     found = model.expected_statistics(X, params)
     expected = by_states(model, X, params, None)
     np.testing.assert_allclose(len(X) * found[0], expected[0], rtol=1e-11, atol=1e-11)
     assert len(X) * found[1] == pytest.approx(expected[1], rel=1e-12)
-
-
-def test_what_goes_by_states():
-    model, X, params = problem("diag", 3, [10, 5], 0)
-    assert GaussianPass.of(model, X, params) is not None
-    known = ObservedSequences(X.offsets, X.X, np.full(15, -1))
-    assert GaussianPass.of(model, known, params) is None
-    X.X[4, 0] = np.nan
-    holes = ObservedSequences(X.offsets, X.X)
-    assert GaussianPass.of(model, holes, params) is None

@@ -133,15 +133,13 @@ def test_scaled_kernels(K):
     np.testing.assert_allclose(total, sums, rtol=1e-12)
     assert not failed.any() and not b[:, K:].any() and not a[:, K:].any()
     gamma = np.empty((300, K))
-    following = np.zeros(width)
-    following[:K] = rng.random(K)
     weights = np.array([1.0, 3.0, 2.0])
     scaled.backward(
-        b, a, c, offsets, matrices.transitions, NONE, weights, following, gamma, failed
+        b, a, c, offsets, matrices.transitions, NONE, weights, gamma, failed
     )
-    v = following[:K]
+    v = np.ones(K)
     for t in range(299, -1, -1):
-        last = t + 1 in offsets and t < 299
+        last = t + 1 in offsets
         beta = np.ones(K) if last else A[0] @ v
         weight = np.repeat(weights, np.diff(offsets))[t]
         share = weight * expected_a[t] / expected_c[t]
@@ -157,13 +155,12 @@ def test_logarithmic_kernels():
     L, start = rng.normal(size=(n, K)), np.log(rng.dirichlet(np.ones(K)))
     A = np.log(rng.dirichlet(np.ones(K), size=(1, K)))
     alpha, gamma, factors = (np.empty((n, K)) for _ in range(3))
-    following = rng.normal(size=K)
-    total = logarithmic.smooth(L, start, A, NONE, following, alpha, gamma, factors)
+    total = logarithmic.smooth(L, start, A, NONE, alpha, gamma, factors)
     forward, backward = np.empty((n, K)), np.empty((n, K))
     forward[0] = start + L[0]
     for t in range(1, n):
         forward[t] = logsumexp(forward[t - 1][:, None] + A[0], axis=0) + L[t]
-    backward[-1] = logsumexp(A[0] + following, axis=1)
+    backward[-1] = 0.0
     for t in range(n - 2, -1, -1):
         backward[t] = logsumexp(A[0] + L[t + 1] + backward[t + 1], axis=1)
     assert total == pytest.approx(logsumexp(forward[-1]), rel=1e-12)

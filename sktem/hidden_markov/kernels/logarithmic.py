@@ -26,7 +26,7 @@ def _log_sum(values):
 
 
 @njit(**OUTER)
-def smooth(L, start, transitions, which, next_row, alpha, gamma, factors):
+def smooth(L, start, transitions, which, alpha, gamma, factors):
     """Filter and smooth one sequence.
 
     A row that no state can produce counts as not observed for the probabilities, while
@@ -45,8 +45,6 @@ def smooth(L, start, transitions, which, next_row, alpha, gamma, factors):
         Logarithms of matrices of probabilities.
     which : ndarray of int of shape (n,) or (0,)
         Matrix that leads from each row to the next; if empty, the first.
-    next_row : ndarray of shape (K,) or (0,)
-        Log-likelihoods of what follows the last row, by the state of the row after it.
     alpha : ndarray of shape (n, K)
         Gets the normalised logarithms of the filtered probabilities.
     gamma : ndarray of shape (n, K)
@@ -85,12 +83,11 @@ def smooth(L, start, transitions, which, next_row, alpha, gamma, factors):
             alpha[t, j] = work[j] - scale[t]
     beta = np.zeros(K)
     for t in range(n - 1, -1, -1):
-        if t < n - 1 or next_row.shape[0] > 0:
+        if t < n - 1:
             A = transitions[which[t] if varies else 0]
             for i in range(K):
                 for j in range(K):
-                    follows = factors[t + 1, j] if t < n - 1 else next_row[j]
-                    work[j] = A[i, j] + follows
+                    work[j] = A[i, j] + factors[t + 1, j]
                 beta[i] = _log_sum(work)
         for j in range(K):
             work[j] = alpha[t, j] + beta[j]

@@ -284,7 +284,7 @@ def _smooth_few(like, first, last, beta, b, a, c, transitions, weight, gamma):
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
-def backward(b, a, c, offsets, transitions, which, weights, next_row, gamma, failed):
+def backward(b, a, c, offsets, transitions, which, weights, gamma, failed):
     """Smooth sequences from their last rows to their first, after `forward`.
 
     In NumPy, for one sequence of weight w and ``beta = np.ones(K)`` at its last row:
@@ -306,27 +306,19 @@ def backward(b, a, c, offsets, transitions, which, weights, next_row, gamma, fai
         Matrix that leads from each row to the next; if empty, the first.
     weights : ndarray of shape (n_sequences,) or (0,)
         Weights of the sequences; if empty, ones.
-    next_row : ndarray of shape (width,) or (0,)
-        v of the row after the last one, where the last sequence continues.
     gamma : ndarray of shape (n, K)
         Gets the weighted probabilities of the states.
     failed : ndarray of bool of shape (n_sequences,)
         Which sequences are left out, and gets those in which a lost state could matter.
     """
     width, varies = a.shape[1], which.shape[0] > 0
-    n_sequences = offsets.shape[0] - 1
-    beta, following = np.ones((2, width)), np.zeros((1, width))
-    for s in range(n_sequences):
+    beta = np.ones((2, width))
+    for s in range(offsets.shape[0] - 1):
         weight = weights[s] if weights.shape[0] > 0 else 1.0
         first, last = offsets[s], offsets[s + 1] - 1
         if last < first:
             continue
-        continues = s == n_sequences - 1 and next_row.shape[0] > 0
         beta[:] = 1.0
-        if continues:
-            following[0] = next_row
-            m = which[last] if varies else 0
-            _times_matrix(following, 0, transitions, 1, m, beta, 1, 1.0, beta, 0)
         if failed[s]:
             pass
         elif width == 4 and not varies:
@@ -344,5 +336,5 @@ def backward(b, a, c, offsets, transitions, which, weights, next_row, gamma, fai
         if failed[s]:
             a[first : last + 1] = 0.0
             b[first : last + 1] = 0.0
-        elif not continues:
+        else:
             a[last] = 0.0
