@@ -59,6 +59,8 @@ class Direction(NamedTuple):
         Whose log-densities change; None of all states.
     block : int or None
         Block of columns, where there are several.
+    is_open : bool
+        Whether no number of rows as these would say where it is.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Direction(NamedTuple):
     slot: Any = None
     state: int | None = None
     block: int | None = None
+    is_open: bool = False
 
 
 def moved_fields(params, moves):

@@ -17,6 +17,8 @@ __all__ = ["VonMises", "VonMisesParams"]
 
 #: Angles in radians do not go round more often.
 MOST_TURNS = 2
+#: Scales of small concentrations, of which steps leave these positive.
+MOST_OF_STEP = 100.0
 
 
 class VonMisesParams(NamedTuple):
@@ -128,14 +130,21 @@ class VonMises(Emission):
         return rng.vonmises(params.directions[states], params.concentrations[states])
 
     def free_directions(self, params, following, X):
-        """Yield the directions of mean angles and concentrations."""
-        concentrations = params.concentrations
-        for index in np.ndindex(concentrations.shape):
-            scale = 1.0 / np.sqrt(max(concentrations[index], 1.0))
+        """Yield the directions of mean angles and concentrations.
+
+        A mean angle is open where even all rows would leave it a standard error of more
+        than a half turn.
+        """
+        c = params.concentrations
+        is_open = 0.5 * len(X) * c**2 < 1.0 / math.pi**2
+        for index in np.ndindex(c.shape):
+            scale = 1.0 / np.sqrt(max(c[index], 1.0))
             slot = ("directions", index[1])
-            yield Direction("directions", ((index, 1.0),), scale, slot, index[0])
+            direction = Direction("directions", ((index, 1.0),), scale, slot, index[0])
+            yield direction._replace(is_open=bool(is_open[index]))
+        scales = np.maximum(c, np.minimum(1.0, MOST_OF_STEP * c))
         bounds = FREE.least, LARGEST_CONCENTRATION
-        yield from positive_directions("concentrations", concentrations, None, *bounds)
+        yield from positive_directions("concentrations", c, scales, *bounds)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of mean angles and concentrations."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from sktem.emissions.directions import Direction, moved_fields, share_directions
 from sktem.hidden_markov import recursions
 from sktem.hidden_markov.recursions import Matrices
 
@@ -204,6 +206,36 @@ class Chain(BaseEstimator):
         return {
             name: counts[name] / np.where(p > 0, p, 1.0) for name, p in values.items()
         }
+
+    def free_directions(self, params, following, X) -> Iterator[Direction]:
+        """Yield the ways in which parameters can move, given those after an M-step.
+
+        The start of one sequence is always certain.
+        """
+        if "start" not in self.fixed and X.begins.sum() > 1:
+            yield from share_directions("start", params.start, following.start, [()])
+        if "transitions" not in self.fixed:
+            for members in self.groups_of_tied():
+                rows = [(i,) for i in members]
+                p, then = (fit.transitions[rows[0]] for fit in (params, following))
+                yield from share_directions("transitions", p, then, rows)
+
+    def moved(self, params, moves) -> Any:
+        """Return parameters moved along directions, each by a number of its scales."""
+        return moved_fields(params, moves)
+
+    def slopes_of_fields(self, moved, params) -> dict:
+        """Return slopes by directions of fields, and of means of durations.
+
+        They are given those of what is moved, by name, with the directions last.
+        """
+        slopes = dict(moved)
+        if "transitions" in moved:
+            stay = np.diagonal(params.transitions)[:, None]
+            slope = np.diagonal(moved["transitions"]).T
+            left = np.where(stay < 1.0, 1.0 - stay, 1.0)
+            slopes["mean_durations"] = slope / left**2
+        return slopes
 
     def expanded(self, params, covariates=None):
         """Return start and transitions of a chain without memory, and its states."""

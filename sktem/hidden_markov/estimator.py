@@ -986,14 +986,15 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         StandardErrors
             ``start``, ``transitions``, and ``emission``, a dict by the names of the
             fields of ``emission_params_`` (of blocks of columns one for each block);
-            NaN of what is fixed or at a bound, such as probabilities of 0. Priors do
-            not count.
+            also ``coefficients``, ``durations`` and ``mean_durations``. NaN of what is
+            fixed or at a bound, such as probabilities of 0, and of what the data leave
+            open, which a warning names. Priors do not count.
 
         Raises
         ------
         ValueError
-            With ``durations``, or an emission whose parameters are not identified:
-            factor analysers, mixtures, directions of rows of length one.
+            With an emission whose parameters are not identified: factor analysers,
+            mixtures, directions of rows of length one.
         """
         fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
         X, weights = checked_sequence_weights(X, sample_weight)

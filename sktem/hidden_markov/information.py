@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sktem.emissions.base import Emission
-from sktem.emissions.directions import (
-    FREE,
-    Direction,
-    moved_fields,
-    share_directions,
-)
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
-from sktem.hidden_markov.logit_chain import CovariateScale, LogitChain, reference
 from sktem.hidden_markov.rows import each_part
-from sktem.hidden_markov.segment_chain import SegmentChain
 
 __all__ = ["StandardErrors", "score", "standard_errors"]
 
@@ -26,12 +17,42 @@ __all__ = ["StandardErrors", "score", "standard_errors"]
 INNER, OUTER = 1e-3, 1e-4
 #: Weights of the differences of log-densities, of the fourth order.
 STENCIL = ((1.0, 2.0 / 3.0), (-1.0, -2.0 / 3.0), (2.0, -1.0 / 12.0), (-2.0, 1.0 / 12.0))
-#: Eigenvalues of an information, over the largest, that are not above rounding errors.
-SINGULAR = 1e-10
+
+
+class DoubtRule(NamedTuple):
+    """When data leave parameters open, or standard errors are in doubt.
+
+    Attributes
+    ----------
+    singular : float
+        Eigenvalues of an information, over the largest, that are not above rounding
+        errors.
+    noise : float
+        Asymmetry of an information that is one of rounding errors, in the roots of its
+        diagonal.
+    times : float
+        Eigenvalues below this many asymmetries are rounding errors.
+    share : float
+        Share of a parameter in what is open, from which it is open.
+    shown : int
+        Parameters that a warning names.
+    away : float
+        Standard errors from the optimum that are said.
+    """
+
+    singular: float = 1e-10
+    noise: float = 0.05
+    times: float = 3.0
+    share: float = 1e-4
+    shown: int = 5
+    away: float = 1.0
+
+
+DOUBT = DoubtRule()
 
 
 class StandardErrors(NamedTuple):
-    """Standard errors, NaN of what is fixed or at a bound.
+    """Standard errors, NaN of what is fixed, at a bound, or left open by the data.
 
     Attributes
     ----------
@@ -44,34 +65,18 @@ class StandardErrors(NamedTuple):
         for each, by the names of the blocks.
     coefficients : ndarray of shape (n_states, n_states, n_covariates) or None
         Of ``transition_coefficients_``, where there are covariates.
+    durations : ndarray of shape (n_states, longest) or None
+        Of ``durations_``, where states have explicit durations.
+    mean_durations : ndarray of shape (n_states,) or None
+        Of the means of ``state_durations()``.
     """
 
     start: np.ndarray
     transitions: np.ndarray
     emission: dict
     coefficients: np.ndarray | None = None
-
-
-def _of_chain(chain, params, following, X):
-    """Yield the directions of a chain; the start of one sequence is always certain."""
-    n_sequences = int(X.begins.sum())
-    if isinstance(chain, LogitChain):
-        scale = CovariateScale.of(X.covariates, chain.scale.centre)
-        columns = np.flatnonzero(scale.reach > 0)
-    if "start" not in chain.fixed and n_sequences > 1:
-        yield from share_directions("start", params.start, following.start, [()])
-    if "transitions" in chain.fixed:
-        return
-    for members in chain.groups_of_tied():
-        rows = [(i,) for i in members]
-        p, then = (fit.transitions[rows[0]] for fit in (params, following))
-        yield from share_directions("transitions", p, then, rows)
-        if isinstance(chain, LogitChain):
-            others = np.flatnonzero(p > FREE.least)
-            others = others[others != reference(p, members[0])]
-            for j, c in product(others, columns):
-                entries = tuple(((i, j, c), 1.0) for i in members)
-                yield Direction("slopes", entries, 1.0 / scale.spread[c])
+    durations: np.ndarray | None = None
+    mean_durations: np.ndarray | None = None
 
 
 def score(model, X, params, directions, weights=None) -> np.ndarray:
@@ -137,52 +142,132 @@ def standard_errors(fitted, X, weights=None) -> StandardErrors:
     model, params = fitted.model, fitted.params
     _check(model)
     following = model.maximize(model.expected_statistics(X, params, weights)[0], params)
-    directions = list(_of_chain(model.chain, params.chain, following.chain, X))
+    fits = params.chain, following.chain
+    found = list(model.chain.free_directions(*fits, X))
     if not model.fixed_emission:
         fits = params.emission, following.emission
-        directions += list(model.emission.free_directions(*fits, X.X))
+        found += list(model.emission.free_directions(*fits, X.X))
+    directions = [direction for direction in found if not direction.is_open]
     count = len(directions)
     information = np.empty((count, count))
+    gradient = score(model, X, params, directions, weights)
     for number, direction in enumerate(directions):
         slopes = []
         for step in (OUTER, -OUTER):
+            move = [(direction, step)]
             if direction.slot is None:
-                chain = moved_fields(params.chain, [(direction, step)])
+                chain = model.chain.moved(params.chain, move)
                 moved = params._replace(chain=chain)
             else:
-                emission = model.emission.moved(params.emission, [(direction, step)])
+                emission = model.emission.moved(params.emission, move)
                 moved = params._replace(emission=emission)
             slopes.append(score(model, X, moved, directions, weights))
         information[number] = (slopes[1] - slopes[0]) / (2.0 * OUTER)
-    information = 0.5 * (information + information.T)
-    if not _is_positive(information):
+    covariance = Covariance.of(information)
+    if covariance is None:
         warn_user(
             "The observed information is not positive definite: the fit has not "
-            "converged, or the data do not identify all parameters, or columns are "
-            "nearly multiples of each other. Standard errors are NaN. Decrease tol, or "
+            "converged, or is no maximum. Standard errors are NaN. Decrease tol, or "
             "take fewer states.",
             FitWarning,
         )
-        inverse = np.full((count, count), np.nan)
-    else:
-        inverse = np.linalg.inv(information)
-    return _errors(model, params, directions, inverse)
+        covariance = Covariance(np.full((count, count), np.nan), np.empty((count, 0)))
+    away = float(np.sqrt(gradient @ covariance.matrix @ gradient))
+    if away > DOUBT.away:
+        warn_user(
+            f"The parameters are {away:.2g} standard errors away from the optimum of "
+            "these rows: pass those of the fit, and decrease tol.",
+            FitWarning,
+        )
+    errors, left_open = _errors(model, params, directions, covariance)
+    left_open += [
+        _name_of(model, direction.block, direction.name, direction.entries[0][0])
+        for direction in found
+        if direction.is_open
+    ]
+    if left_open:
+        more = len(left_open) - DOUBT.shown
+        names = ", ".join(left_open[: DOUBT.shown])
+        names += f" and {more} more" if more > 0 else ""
+        warn_user(
+            f"The data leave {names} open, so that standard errors of these are NaN: a "
+            "state has no rows, angles have no mean direction, or columns are "
+            "multiples of each other.",
+            FitWarning,
+        )
+    return errors
 
 
-def _is_positive(information):
-    """Return whether a matrix is positive definite, whatever its units are."""
-    size = np.diag(information)
-    if not (size > 0).all():  # nor NaN
-        return False
-    correlations = information / np.sqrt(np.outer(size, size))
-    values = np.linalg.eigvalsh(correlations)
-    return not len(values) or values[0] > SINGULAR * values[-1]
+class Covariance(NamedTuple):
+    """Covariance of parameters, some of which the data may leave open.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n, n)
+        Covariance of the others, with zeros for what is open.
+    open : ndarray of shape (n, n_open)
+        An orthonormal basis of what is open, of parameters over their scales.
+    scales : ndarray of shape (n,) or None, default=None
+        Standard errors that parameters would have, were all others known.
+    """
+
+    matrix: np.ndarray
+    open: np.ndarray
+    scales: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, information) -> Covariance | None:
+        """Return the inverse of an information, None if that is not positive.
+
+        An information by differences is symmetric up to rounding errors, so that its
+        asymmetry says how large these are.
+        """
+        apart = np.abs(information - information.T)
+        information = 0.5 * (information + information.T)
+        size = np.diag(information)
+        if not np.isfinite(information).all():
+            return None
+        largest = size.max(initial=0.0)
+        flat = np.abs(size) <= DOUBT.singular * largest
+        scales = 1.0 / np.sqrt(np.where(flat, largest or 1.0, np.abs(size)))
+        noisy = apart * np.outer(scales, scales) > DOUBT.noise
+        flat |= (noisy & (size[:, None] <= size)).any(axis=1)
+        if (size[~flat] < 0).any():
+            return None
+        kept = np.flatnonzero(~flat)
+        within = np.ix_(kept, kept)
+        C, noise = (
+            M[within] * np.outer(*[scales[kept]] * 2) for M in (information, apart)
+        )
+        values, vectors = np.linalg.eigh(C)
+        least = DOUBT.singular * values.max(initial=0.0)
+        least = max(least, DOUBT.times * np.linalg.norm(noise))
+        if (values < -least).any():
+            return None
+        sure = values > least
+        matrix = np.zeros(information.shape)
+        inverse = (vectors[:, sure] / values[sure]) @ vectors[:, sure].T
+        matrix[within] = inverse * np.outer(scales[kept], scales[kept])
+        basis = np.eye(len(size))[:, flat]
+        spread = np.zeros((len(size), int((~sure).sum())))
+        spread[kept] = vectors[:, ~sure]
+        return cls(matrix, np.concatenate([basis, spread], axis=1), scales)
+
+    def errors(self, J):
+        """Return standard errors of what has these slopes, and which of it is open."""
+        moves = (J != 0).any(axis=-1)
+        variances = np.einsum("...i,ij,...j->...", J, self.matrix, J)
+        is_open = np.zeros(moves.shape, dtype=bool)
+        if self.open.shape[1]:
+            J = J * self.scales
+            sizes = np.sqrt((J**2).sum(axis=-1))
+            within = np.sqrt(((J @ self.open) ** 2).sum(axis=-1))
+            is_open = moves & (within > DOUBT.share * sizes)
+        return np.sqrt(np.where(moves & ~is_open, variances, np.nan)), is_open
 
 
 def _check(model):
     """Raise if a model has parameters without standard errors."""
-    if isinstance(model.chain, SegmentChain):
-        raise ValueError("standard_errors needs durations=None")
     emission = model.emission
     blocks = [block for _, block, _ in getattr(emission, "emissions", ())]
     for block in [] if model.fixed_emission else blocks or [emission]:
@@ -194,36 +279,43 @@ def _check(model):
             )
 
 
-def _errors(model, params, directions, inverse) -> StandardErrors:
-    """Return standard errors of all entries, given the covariance of directions."""
-    chain, emission = params.chain, params.emission
+def _name_of(model, block, name, index) -> str:
+    """Return how a warning names an entry of a field."""
+    place = ", ".join(map(str, index))
+    block = "" if block is None else f"{model.emission.emissions[block][0]}: "
+    return f"{block}{name}[{place}]"
+
+
+def _errors(model, params, directions, covariance):
+    """Return standard errors of all entries, and the names of those that are open."""
+    chain = params.chain
+    shapes = model.chain.gradient(np.zeros(model.chain.n_statistics), chain)
     slopes: dict[tuple, np.ndarray] = {}
     for number, direction in enumerate(directions):
         block, name = direction.block, direction.name
-        values = chain if direction.slot is None else emission
-        values = values if block is None else values.blocks[block]
-        if (block, name) not in slopes:
-            shape = np.shape(getattr(values, name))
-            slopes[block, name] = np.zeros((*shape, len(directions)))
-        for index, sign in direction.entries:
-            slopes[block, name][(*index, number)] += sign * direction.scale
-    if (None, "slopes") in slopes:  # against those of staying
-        J, p = slopes[None, "slopes"], chain.transitions
-        slopes[None, "slopes"] = np.stack(
-            [J[i] - J[i, reference(p[i], i)] for i in range(len(p))]
-        )
-    errors: dict[str, Any] = {}
-    for (block, name), J in slopes.items():
-        moves = (J != 0).any(axis=-1)
-        variances = np.einsum("...i,ij,...j->...", J, inverse, J)
-        values = np.sqrt(np.where(moves, variances, np.nan))
-        if block is None:
-            errors[name] = values
+        if direction.slot is None:
+            key, shape = ("chain", name), np.shape(shapes[name])
         else:
-            errors.setdefault(model.emission.emissions[block][0], {})[name] = values
-    start, transitions = (
-        errors.pop(name, np.full(np.shape(getattr(chain, name)), np.nan))
-        for name in ("start", "transitions")
-    )
-    coefficients = errors.pop("slopes", None)
-    return StandardErrors(start, transitions, errors, coefficients)
+            values = params.emission
+            values = values if block is None else values.blocks[block]
+            key, shape = (block, name), np.shape(getattr(values, name))
+        if key not in slopes:
+            slopes[key] = np.zeros((*shape, len(directions)))
+        for index, sign in direction.entries:
+            slopes[key][(*index, number)] += sign * direction.scale
+    moved = {name: J for (block, name), J in slopes.items() if block == "chain"}
+    emission = {key: J for key, J in slopes.items() if key[0] != "chain"}
+    none = np.full(chain.transitions.shape, np.nan)
+    errors: dict[str, Any] = {"start": none[0], "transitions": none, "emission": {}}
+    left_open: list[str] = []
+    for name, J in model.chain.slopes_of_fields(moved, chain).items():
+        errors[name], is_open = covariance.errors(J)
+        left_open += [_name_of(model, None, name, i) for i in np.argwhere(is_open)]
+    for (block, name), J in emission.items():
+        values, is_open = covariance.errors(J)
+        left_open += [_name_of(model, block, name, i) for i in np.argwhere(is_open)]
+        where = errors["emission"]
+        if block is not None:
+            where = where.setdefault(model.emission.emissions[block][0], {})
+        where[name] = values
+    return StandardErrors(**errors), left_open

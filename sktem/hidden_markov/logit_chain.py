@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sktem.emissions.directions import FREE, Direction
 from sktem.hidden_markov.chain import Chain, ChainParams
 from sktem.hidden_markov.recursions import Matrices
 
@@ -307,6 +310,29 @@ class LogitChain(Chain):
         gradients["transitions"] = slope[:, :, 0] / np.where(p > 0, p, 1.0)
         gradients["slopes"] = slope[:, :, 1:] * self.scale.spread
         return gradients
+
+    def free_directions(self, params, following, X) -> Iterator[Direction]:
+        """Yield the directions of probabilities and of coefficients."""
+        yield from super().free_directions(params, following, X)
+        scale = CovariateScale.of(X.covariates, self.scale.centre)
+        columns = np.flatnonzero(scale.reach > 0)
+        for members in [] if "transitions" in self.fixed else self.groups_of_tied():
+            p = params.transitions[members[0]]
+            others = np.flatnonzero(p > FREE.least)
+            others = others[others != reference(p, members[0])]
+            for j, c in product(others, columns):
+                entries = tuple(((i, j, c), 1.0) for i in members)
+                yield Direction("slopes", entries, 1.0 / scale.spread[c])
+
+    def slopes_of_fields(self, moved, params) -> dict:
+        """Return slopes of fields by directions; coefficients are against staying."""
+        slopes = super().slopes_of_fields(moved, params)
+        if "slopes" in slopes:
+            J, p = slopes.pop("slopes"), params.transitions
+            slopes["coefficients"] = np.stack(
+                [J[i] - J[i, reference(p[i], i)] for i in range(len(p))]
+            )
+        return slopes
 
     def curvatures(self, s) -> np.ndarray:
         """Return curvatures by single coefficients on their scale, (K, K, p)."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import ModuleType
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from sktem.emissions.directions import Direction
 from sktem.hidden_markov import segments
 from sktem.hidden_markov.chain import Chain, ChainParams
 from sktem.hidden_markov.durations import Durations
+from sktem.hidden_markov.tilts import duration_directions, tangents, tilted
 
 __all__ = ["SegmentChain", "SegmentParams"]
 
@@ -220,6 +223,51 @@ class SegmentChain(Chain):
             return count
         used = np.diagonal(params.transitions) < 1.0
         return count + self._durations.n_parameters(params.durations[used])
+
+    def gradient(self, s, params) -> dict:
+        """Return derivatives of the log-likelihood by fields, and by tilts."""
+        gradients, p = super().gradient(s, params), params.durations
+        counts = s[super().n_statistics :].reshape(p.shape)
+        slope = counts / np.where(p > 0, p, 1.0)
+        if self._durations.left_censored:
+            rows = 1.0 + np.arange(p.shape[1])
+            slope -= s[: self.n_states, None] * rows / (p @ rows)[:, None]
+        gradients["durations"] = slope
+        if (family := self._durations.family) != "table":
+            gradients["tilts"] = np.einsum("kid,kd->ki", tangents(family, p), slope)
+        return gradients
+
+    def free_directions(self, params, following, X) -> Iterator[Direction]:
+        """Yield the directions of probabilities and of durations."""
+        yield from super().free_directions(params, following, X)
+        if "durations" not in self.fixed:
+            left = np.flatnonzero(np.diagonal(params.transitions) < 1.0)
+            tables = params.durations, following.durations
+            family = self._durations.family
+            yield from duration_directions(family, *tables, left)
+
+    def moved(self, params, moves) -> SegmentParams:
+        """Return parameters moved along directions, durations within their family."""
+        tilts = np.zeros((self.n_states, 2))
+        tilting = [move for move in moves if move[0].name == "tilts"]
+        for direction, size in tilting:
+            tilts[direction.entries[0][0]] += size * direction.scale
+        params = super().moved(params, [m for m in moves if m[0].name != "tilts"])
+        if not tilting:
+            return params
+        table = tilted(self._durations.family, params.durations, tilts)
+        return params._replace(durations=table)
+
+    def slopes_of_fields(self, moved, params) -> dict:
+        """Return slopes of the fields by directions, and of means of durations."""
+        slopes, p = dict(moved), params.durations
+        if "tilts" in slopes:
+            by_tilts = tangents(self._durations.family, p), slopes.pop("tilts")
+            slopes["durations"] = np.einsum("kid,kin->kdn", *by_tilts)
+        if "durations" in slopes:
+            rows = 1.0 + np.arange(p.shape[1])
+            slopes["mean_durations"] = np.einsum("d,kdn->kn", rows, slopes["durations"])
+        return slopes
 
     def expanded(self, params, covariates=None):
         """Return start and transitions of states with rows left, and their states."""

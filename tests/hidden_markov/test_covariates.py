@@ -134,7 +134,7 @@ def test_differences_of_the_likelihood(options):
         np.testing.assert_allclose(A[:, 1], A[:, 2], rtol=1e-9)
     fitted, rows = hmm._asked(X, None, LENGTHS, Z)
     one, params = fitted.model, fitted.params
-    directions = list(information._of_chain(one.chain, *[params.chain] * 2, rows))
+    directions = list(one.chain.free_directions(*[params.chain] * 2, rows))
 
     def value(moves):
         chain = moved_fields(params.chain, moves)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sktem import HiddenMarkovModel
+from sktem import Durations, HiddenMarkovModel
 from sktem.emissions import (
     Autoregression,
     Categorical,
@@ -15,8 +15,8 @@ from sktem.emissions import (
     Poisson,
     Regression,
     StudentT,
+    VonMises,
 )
-from sktem.emissions.directions import moved_fields
 from sktem.exceptions import FitWarning
 from sktem.hidden_markov import information
 from tests.hidden_markov.chains import draw_sequences
@@ -27,6 +27,9 @@ GAUSSIAN, STATES = draw_sequences(
     LENGTHS, START, A, [[0.0, 0.0], [2.0, 1.0]], np.random.default_rng(0)
 )
 RNG = np.random.default_rng(1)
+SEGMENTS = [np.repeat(np.arange(20) % 2, 1 + RNG.binomial(3, 0.5, 20)) for _ in LENGTHS]
+LASTING = np.concatenate([one[first:][:12] for first, one in enumerate(SEGMENTS)])
+LASTING = 6.0 * LASTING[:, None] + RNG.normal(size=(240, 1))
 CASES = {
     "full": ("gaussian", GAUSSIAN, {}),
     "holes": (Gaussian("tied"), np.where(RNG.random(GAUSSIAN.shape) < 0.2, np.nan,
@@ -55,6 +58,15 @@ CASES = {
                 {}),
     "totals": ("multinomial", RNG.multinomial(
         20, np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])[STATES]), {}),
+    "negative binomial durations": ("gaussian", GAUSSIAN, {
+        "durations": Durations(longest=15)}),
+    "poisson durations": ("gaussian", GAUSSIAN, {
+        "durations": Durations("poisson", longest=15), "fixed": ["emission"]}),
+    "table": ("gaussian", LASTING, {"durations": Durations("table", longest=4)}),
+    "begun before": ("gaussian", LASTING, {
+        "durations": Durations("poisson", longest=9, left_censored=True)}),
+    "table begun before": ("gaussian", LASTING, {
+        "durations": Durations("table", longest=4, left_censored=True)}),
     "columns": (Columns([("numbers", Gaussian(), [0, 1]), ("counts", Poisson(), [2])]),
                 np.column_stack([GAUSSIAN, RNG.poisson(1 + 5 * STATES)]), {}),
 }  # fmt: skip
@@ -69,21 +81,23 @@ def fitted(name):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:Only one of:sktem.exceptions.FitWarning")
+@pytest.mark.filterwarnings("ignore:.*as long as the longest duration")
 @pytest.mark.parametrize("name", CASES)
 def test_differences_of_the_likelihood(name):
     hmm, X = fitted(name)
     one, rows = hmm._asked(X, None, LENGTHS)
     model, params = one.model, one.params
-    directions = list(information._of_chain(model.chain, *[params.chain] * 2, rows))
-    both = [params.emission] * 2
-    directions += list(model.emission.free_directions(*both, rows.X))
+    directions = list(model.chain.free_directions(*[params.chain] * 2, rows))
+    if not model.fixed_emission:
+        both = [params.emission] * 2
+        directions += list(model.emission.free_directions(*both, rows.X))
     assert len(directions) == model.n_parameters(params, rows.shape[1])
 
     def moved_by(moves):
         chain = [move for move in moves if move[0].slot is None]
         emission = [move for move in moves if move[0].slot is not None]
         return params._replace(
-            chain=moved_fields(params.chain, chain),
+            chain=model.chain.moved(params.chain, chain),
             emission=model.emission.moved(params.emission, emission),
         )
 
@@ -109,10 +123,13 @@ def test_differences_of_the_likelihood(name):
                 for t in (1, -1)
             ]
             H[i, j] = H[j, i] = sum(terms) / (4 * h * h)
-    expected = information._errors(model, params, directions, np.linalg.inv(-H))
+    covariance = information.Covariance(np.linalg.inv(-H), np.empty((count, 0)))
+    expected, _ = information._errors(model, params, directions, covariance)
     found = hmm.standard_errors(X, lengths=LENGTHS)
-    for left, right in zip(found[:2], expected[:2], strict=True):
-        np.testing.assert_allclose(left, right, rtol=1e-3)
+    for field in ("start", "transitions", "durations", "mean_durations"):
+        left, right = (getattr(errors, field) for errors in (found, expected))
+        if right is not None:
+            np.testing.assert_allclose(left, right, rtol=1e-3)
     emission = hmm.emission_params_
     pairs = [(found.emission, expected.emission, emission)]
     if name == "columns":
@@ -200,14 +217,23 @@ def test_what_has_no_errors():
     found = fixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
     assert np.isnan(found.transitions).all() and np.isnan(found.start).all()
     assert np.isfinite(found.emission["means"]).all()
-    lasting = clone(hmm).set_params(durations="poisson", tol=1e-3)
-    with pytest.raises(ValueError, match="needs durations=None"):
-        lasting.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
     mixed = clone(hmm).set_params(emission=Mixture(Gaussian("diag"), 2), tol=1e-2)
     with pytest.raises(ValueError, match="has free_directions"):
         mixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
-    with pytest.warns(FitWarning, match="not positive definite"):
+    with pytest.warns(FitWarning, match="standard errors away from the optimum"):
         hmm.standard_errors(X[:3] * 100)
+    same = {
+        "means": np.zeros((2, 2)),
+        "covariances": np.tile(9.0 * np.eye(2), (2, 1, 1)),
+    }
+    saddle = HiddenMarkovModel(
+        2, start_init=START, transitions_init=A, emission_init=same, fixed=["emission"]
+    )
+    far = X + 9.0 * STATES[:, None]
+    saddle.fit(far, lengths=LENGTHS).set_params(fixed=())
+    with pytest.warns(FitWarning, match="not positive definite"):
+        errors = saddle.standard_errors(far, lengths=LENGTHS)
+    assert np.isnan(errors.emission["means"]).all()
 
 
 @pytest.mark.parametrize("name", ["exponential", "gamma"])
@@ -225,3 +251,79 @@ def test_certain_columns_have_no_errors_and_the_others_have():
     errors = hmm.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
     found = errors.emission["probabilities"]
     assert np.isnan(found[:, 0]).all() and np.isfinite(found[:, 1:]).all()
+
+
+def test_what_is_open_in_one_state_leaves_the_others():
+    angles = np.random.default_rng(0).vonmises(1.0, 4.0, 240) % (2 * np.pi)
+    first = np.flatnonzero(STATES == 0)
+    angles[first] = np.nan
+    first = first[: len(first) // 8 * 8]
+    angles[first] = np.pi * np.arange(len(first)) / 4 % (2 * np.pi)
+    X = np.column_stack([angles, GAUSSIAN[:, 0] + 20.0 * STATES])
+    emission = Columns([("angle", VonMises(), [0]), ("number", Gaussian(), [1])])
+    hmm = HiddenMarkovModel(2, random_state=0, tol=1e-9).fit(X[:, 1:], lengths=LENGTHS)
+    expected = hmm.standard_errors(X[:, 1:], lengths=LENGTHS)
+    hmm.set_params(emission=emission).fit(X, lengths=LENGTHS)
+    angle, number = hmm.emission_params_.blocks
+    wide = int(angle.concentrations.argmin())
+    assert angle.concentrations[wide] < 1e-6
+    for least in (1e-12, 1e-7, 1e-5, 1e-3):
+        concentrations = angle.concentrations.copy()
+        concentrations[wide] = least
+        angle = angle._replace(concentrations=concentrations)
+        hmm.emission_params_ = hmm.emission_params_._replace(blocks=(angle, number))
+        with pytest.warns(FitWarning, match=rf"leave angle: directions\[{wide}, 0\]"):
+            found = hmm.standard_errors(X, lengths=LENGTHS)
+        errors = found.emission["angle"]["directions"].ravel()
+        assert np.isnan(errors[wide]) and np.isfinite(errors[1 - wide])
+        np.testing.assert_allclose(found.transitions, expected.transitions, rtol=1e-3)
+        for name, values in expected.emission.items():
+            np.testing.assert_allclose(found[2]["number"][name], values, rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:State.s. .* account for no more")
+@pytest.mark.filterwarnings("ignore:The fit recovered from numerical problems")
+def test_a_state_without_rows_has_no_errors_and_the_others_have():
+    hmm, X = fitted("full")
+    expected = hmm.standard_errors(X, lengths=LENGTHS)
+    params = hmm.emission_params_
+    values = {
+        name: np.concatenate([getattr(params, name), [getattr(params, name)[0]]])
+        for name in ("means", "covariances")
+    }
+    values["means"][2] += 1e4
+    three = np.eye(3)
+    three[:2, :2] = hmm.transitions_
+    three[2] = 1 / 3
+    more = clone(hmm).set_params(
+        n_states=3, start_init=[*hmm.start_, 0.0], transitions_init=three,
+        emission_init=values, tol=1e-9,
+    )  # fmt: skip
+    more.fit(X, lengths=LENGTHS)
+    with pytest.warns(FitWarning, match=r"The data leave transitions\[2, 0\], .* more"):
+        found = more.standard_errors(X, lengths=LENGTHS)
+    np.testing.assert_allclose(found.transitions[:2, :2], expected[1], rtol=1e-3)
+    for name in ("means", "covariances"):
+        ours = found.emission[name]
+        assert np.isnan(ours[2]).all()
+        np.testing.assert_allclose(ours[:2], expected.emission[name], rtol=1e-3)
+
+
+def test_columns_that_are_multiples_leave_the_others():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(200, 2))
+    y = x @ [2.0, -0.1] + rng.normal(size=200)
+    short = np.column_stack([y, x])
+    emission = Regression(exog=[1, 2], reg_covar=0.0)
+    hmm = HiddenMarkovModel(1, emission=emission)
+    expected = hmm.fit(short).standard_errors(short).emission
+    emission = Regression(exog=[1, 2, 3], reg_covar=0.0)
+    twice = np.column_stack([short, 3.0 * x[:, 0]])
+    hmm = HiddenMarkovModel(1, emission=emission).fit(twice)
+    with pytest.warns(FitWarning, match=r"leave coeff.*0, 1\], coeff.*0, 3\] open"):
+        found = hmm.standard_errors(twice).emission
+    np.testing.assert_allclose(found["variances"], expected["variances"], rtol=1e-5)
+    errors = found["coefficients"][0, 0]
+    np.testing.assert_array_equal(np.isnan(errors), [False, True, False, True])
+    kept = expected["coefficients"][0, 0, [0, 2]]
+    np.testing.assert_allclose(errors[[0, 2]], kept, rtol=1e-5)
