@@ -95,6 +95,11 @@ class Doses:
             place = {label: i for i, label in enumerate(labels.tolist())}
             owners = [place.get(label, -1) for label in self.columns["ID"].tolist()]
             dose, owner = np.flatnonzero(np.array(owners) >= 0), np.array(owners)
+            if len(self) and not len(dose):
+                raise ValueError(
+                    "no dose is of a subject in groups: ID has labels such as "
+                    f"{self.columns['ID'][0]!r}, and groups such as {labels[0]!r}"
+                )
             owner = owner[dose]
         else:
             dose = np.tile(np.arange(len(self)), len(labels))

@@ -8,7 +8,7 @@ from inspect import getclosurevars
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-__all__ = ["compilable", "compiled_rhs", "pointer_to"]
+__all__ = ["check_values", "compilable", "compiled_rhs", "pointer_to"]
 
 
 class RightHandSide(NamedTuple):
@@ -49,6 +49,23 @@ def compilable(function):
     if raises or not kept:
         return None
     return njit(function, error_model="numpy")
+
+
+def check_values(function, p, n_states) -> None:
+    """Raise an error if a right-hand side has another number of values than states."""
+    import numpy as np
+
+    plain = getattr(function, "py_func", function)
+    try:
+        with np.errstate(all="ignore"):
+            values = np.ravel(plain(0.0, np.zeros(n_states), p))
+    except (ArithmeticError, TypeError, ValueError):
+        return  # nothing is known of it at zero
+    if len(values) != n_states:
+        raise ValueError(
+            f"rhs must return {n_states} derivatives, one for each of n_states, got "
+            f"{len(values)}"
+        )
 
 
 @cache

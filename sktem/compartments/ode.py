@@ -9,7 +9,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from sktem.choices import check_choice, check_number
-from sktem.compartments.functions import compilable, compiled_rhs
+from sktem.compartments.functions import check_values, compilable, compiled_rhs
 from sktem.compartments.models import CompartmentModel
 from sktem.compartments.scipy_amounts import scipy_amounts
 
@@ -169,6 +169,8 @@ class ODE(CompartmentModel):
         values = np.column_stack([psi.values[name] for name in self.parameters])
         values = np.ascontiguousarray(values)
         initial = self._initial(psi, len(values))
+        if self._compiled is None:
+            check_values(self.rhs, self._record(*values[0].tolist()), self.n_states)
         compiled = self._compiled_rhs()
         if not compiled:
             return scipy_amounts(self, SCIPY_METHODS, steps, values, initial, psi)

@@ -166,8 +166,9 @@ class Records:
     @property
     def undosed(self) -> np.ndarray:
         """Which records come before any dose of their subject."""
-        kind = self.columns["EVID"]
-        doses = np.cumsum((kind == 1) | (kind == 4))
+        kind, amount = self.columns["EVID"], self.columns["AMT"]
+        given = (amount > 0) | (self.columns["RATE"] > 0)
+        doses = np.cumsum(((kind == 1) | (kind == 4)) & given)
         before = np.r_[0, doses][self.offsets[:-1]]
         return doses == before[self.subject_of_record]
 
@@ -272,6 +273,11 @@ def _complete(columns, n):
 
 def _numbers(name, values):
     """Return numbers, NaN for "." and empty fields; an error names the record."""
+    if values.dtype.kind in "mM":
+        raise ValueError(
+            f"{name} holds dates or durations, whose unit is not known: make numbers "
+            'of them, such as hours, (t - t.min()) / pd.Timedelta("1h")'
+        )
     if values.dtype.kind in "biuf":
         return values.astype(float)
     numbers = np.empty(len(values))

@@ -6,8 +6,10 @@ import numpy as np
 
 __all__ = ["scipy_amounts"]
 
-#: Largest change within a period, in tolerances, of a steady state.
-STEADY = 10.0
+#: Largest change within a period, in tolerances, of a steady state; growth from the
+#: first periods, and change in tolerances, beyond which there is none; slopes, as a
+#: share of a constant infusion, likewise.
+STEADY, MOST_GROWTH, NOT_STEADY, MOST_SLOPE = 10.0, 1e3, 100.0, 1e-3
 
 
 def scipy_amounts(model, methods, steps, values, initial, psi) -> np.ndarray:
@@ -61,7 +63,7 @@ class _Solver:
         """Return the amounts after a time."""
         from scipy.integrate import solve_ivp
 
-        if elapsed <= 0:
+        if elapsed <= 0 or np.isnan(x).any():
             return x
         model = self.model
 
@@ -100,7 +102,9 @@ class _Solver:
                 return np.asarray(self.model.rhs(t, A, p), dtype=float) + rates
 
             guess = self.advance(t, 100.0, start.copy(), p, rates)
-            return root(constant, guess, tol=self.model.rtol).x
+            steady = root(constant, guess, tol=self.model.rtol).x
+            known = np.abs(constant(steady)).max() <= MOST_SLOPE * value
+            return steady if known else np.full_like(steady, np.nan)
         running = int(np.floor(duration / interval + 1e-11))
         rest = max(duration - running * interval, 0.0)
 
@@ -125,4 +129,8 @@ class _Solver:
             tol=STEADY * self.model.rtol,
             options={"eps": 1e-6},
         )
+        change = moved(solution.x, interval) - solution.x
+        most = min(np.abs(solution.x).max(), MOST_GROWTH * size)
+        if not np.abs(change).max() <= NOT_STEADY * self.model.rtol * most:
+            return np.full_like(start, np.nan)
         return moved(solution.x, phase)

@@ -303,6 +303,64 @@ def test_stiff_equations():
     np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)
 
 
+def pairs(t, A, p):
+    return [-sum({"K": p.VMAX / p.KM}.values()) * A[0] / (1 + A[0] / p.KM)]
+
+
+def saturated(t, A, p):
+    return (-p.VMAX * A[0] / (p.KM + A[0]),)
+
+
+@pytest.mark.parametrize("rhs", [saturated, pairs])
+@pytest.mark.parametrize("dose", [{"ii": 8}, {"ii": 8, "rate": 25.0}])
+def test_no_steady_state_where_more_enters_than_can_leave(rhs, dose):
+    model = ODE(rhs, parameters=["VMAX", "KM"], n_states=1)
+    data = regimen(ss=1, **dose)
+    for most, is_known in ((20.0, True), (12.6, True), (12.4, False), (5.0, False)):
+        found = model.predict(data, {"VMAX": most, "KM": 20.0})
+        assert np.isfinite(found).all() == is_known
+    constant = {**regimen(ss=1, ii=1).columns, "AMT": np.zeros(12)}
+    constant["RATE"] = np.r_[10.0, np.zeros(11)]
+    for most, is_known in ((20.0, True), (9.0, False)):
+        found = model.predict(read_nonmem(constant), {"VMAX": most, "KM": 20.0})
+        assert np.isfinite(found).all() == is_known
+        if is_known:  # VMAX A / (KM + A) = 10
+            np.testing.assert_allclose(found[1], 20.0, rtol=1e-5)
+
+
+def test_nothing_enters_without_bioavailability():
+    psi = {"CL": 1.0, "V": 10.0}
+    for dose in ({"rate": 40}, {"rate": -2}, {"rate": 9, "ii": 8, "ss": 1}, {}):
+        data = regimen(**dose)
+        own = {"D1": 2.0} if dose.get("rate") == -2 else {}
+        assert (OneCompartment().predict(data, psi | own | {"F1": 0.0}) == 0).all()
+        little = OneCompartment().predict(data, psi | own | {"F1": 1e-9})
+        assert 0 < little.max() < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("rate", "wrong"),
+    [(-2, {"D1": 0.0}), (-2, {"D1": -3.0}), (-1, {"R1": 0.0}), (-1, {"R1": -1.0}),
+     (0, {"F1": -0.5}), (0, {"ALAG1": -1.0}), (5, {"ALAG1": np.nan})],
+)  # fmt: skip
+def test_impossible_parameters_of_doses_predict_nothing(rate, wrong):
+    psi = {"CL": 1.0, "V": 10.0}
+    found = OneCompartment().predict(regimen(rate=rate), psi | wrong)
+    assert np.isnan(found[2:]).all()
+    right = {name: np.abs(np.nan_to_num(v)) + 0.5 for name, v in wrong.items()}
+    assert np.isfinite(OneCompartment().predict(regimen(rate=rate), psi | right)).all()
+
+
+@pytest.mark.parametrize("rhs", [saturated, njit(saturated), pairs])
+def test_as_many_derivatives_as_states(rhs):
+    for n_states in (2, 3):
+        model = ODE(rhs, parameters=["VMAX", "KM"], n_states=n_states)
+        with pytest.raises(ValueError, match=f"must return {n_states} derivatives"):
+            model.predict(regimen(), {"VMAX": 1.0, "KM": 1.0})
+    model = ODE(rhs, parameters=["VMAX", "KM"], n_states=1)
+    assert np.isfinite(model.predict(regimen(), {"VMAX": 1.0, "KM": 1.0})).all()
+
+
 def test_wrong_parameters():
     model = OneCompartment("first-order")
     with pytest.raises(ValueError, match="needs the parameters"):
@@ -320,7 +378,7 @@ def test_wrong_parameters():
 
 
 def test_elimination_equals_numpy():
-    from sktem.compartments.kernels.integrate import solve
+    from sktem.compartments.kernels.elimination import solve
 
     rng = np.random.default_rng(0)
     matrix, values = rng.standard_normal((4, 4)), rng.standard_normal(4)

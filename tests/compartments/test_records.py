@@ -131,6 +131,22 @@ def test_text_that_is_no_number(tmp_path):
         Records({"ID": [1]})
 
 
+@pytest.mark.parametrize("unit", ["datetime64[ns]", "timedelta64[s]"])
+def test_dates_and_durations_have_no_unit(unit):
+    moments = np.array([0, 1, 2, 0, 4]).astype(unit)
+    with pytest.raises(ValueError, match="TIME holds dates or durations"):
+        read_nonmem({**TABLE, "TIME": moments})
+    hours = moments.astype(np.int64)
+    assert len(read_nonmem({**TABLE, "TIME": hours})) == 5
+
+
+def test_doses_of_nothing_are_none():
+    amounts = {"AMT": [10.0, 0, 0, 0, 0], "EVID": [1, 0, 0, 1, 0]}
+    assert read_nonmem({**TABLE, **amounts}).undosed.tolist() == [
+        False, False, False, True, True
+    ]  # fmt: skip
+
+
 def test_resets_may_begin_anew():
     table = {**TABLE, "EVID": [4, 0, 4, 1, 0], "TIME": [0, 3, 0, 0, 4]}
     table["AMT"] = [100.0, 0.0, 100.0, 50.0, 0.0]

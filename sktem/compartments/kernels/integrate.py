@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 from scipy.integrate import DOP853
 
+from sktem.compartments.kernels.elimination import solve
 from sktem.compartments.kernels.schedule import BOLUS, RATE, RECORD, RESET
 from sktem.kernels.borrowed import address
 from sktem.kernels.options import INNER, OUTER
@@ -20,6 +21,11 @@ FIRST_STEP = 0.1
 #: Newton steps to a steady state, plain periods before them, and the shift of their
 #: differences as a share of the amounts.
 NEWTON_STEPS, FIRST_PERIODS, SHIFT = 40, 3, 1e-3
+#: Change of the amounts over a period, in tolerances, of a steady state. It counts from
+#: no more than this multiple of the amounts after the first periods: amounts that grow
+#: without end change little beside themselves. Changes that many times as large are of
+#: none.
+STEADY, MOST_GROWTH, NOT_STEADY = 10.0, 1e3, 10.0
 #: Doses of the past that a steady state with an input function remembers, at most.
 MOST_PAST = 2000
 
@@ -250,42 +256,13 @@ def _remember(control, doses, t, value, interval, psi):
         doses.n_doses[0] = k + 1
 
 
-@njit(**OUTER, error_model="numpy")
-def solve(matrix, values):
-    """Equal ``values[:] = np.linalg.solve(matrix, values)``, False where it has none.
-
-    The matrix is overwritten.
-    """
-    n = values.shape[0]
-    for j in range(n):
-        best = j
-        for i in range(j + 1, n):
-            if abs(matrix[i, j]) > abs(matrix[best, j]):
-                best = i
-        if not 0.0 < abs(matrix[best, j]) < math.inf:
-            return False
-        for k in range(n):
-            matrix[j, k], matrix[best, k] = matrix[best, k], matrix[j, k]
-        values[j], values[best] = values[best], values[j]
-        for i in range(j + 1, n):
-            factor = matrix[i, j] / matrix[j, j]
-            for k in range(j, n):
-                matrix[i, k] -= factor * matrix[j, k]
-            values[i] -= factor * values[j]
-    for j in range(n - 1, -1, -1):
-        for k in range(j + 1, n):
-            values[j] -= matrix[j, k] * values[k]
-        values[j] /= matrix[j, j]
-    return True
-
-
 @njit(**INNER, error_model="numpy")
 def steady_state(rhs, control, t, psi, step, interval, phase, start, doses, work):
     """Return the amounts at a time since the last of doses that have no beginning.
 
     They are the fixed point of a period, by Newton steps from some periods on; of a
     constant infusion, where the duration is infinite, the zero of the slopes, as the
-    fixed point of periods that grow.
+    fixed point of periods that grow. They are NaN where there is none.
     """
     compartment, value, duration = step
     n = start.shape[0]
@@ -305,7 +282,8 @@ def steady_state(rhs, control, t, psi, step, interval, phase, start, doses, work
         if constant and k < 11:
             interval *= 2.0
     image, moved, newton = np.empty(n), np.empty(n), np.empty(n)
-    jacobian = np.empty((n, n))
+    jacobian, change, limit = np.empty((n, n)), 0.0, 0.0
+    most = MOST_GROWTH * np.abs(x).max()
     for _ in range(NEWTON_STEPS):
         image[:] = x
         _period(rhs, control, t, image, psi, step, running, rest, interval, doses, work)
@@ -313,7 +291,8 @@ def steady_state(rhs, control, t, psi, step, interval, phase, start, doses, work
         for j in range(n):
             newton[j] = image[j] - x[j]
             size, change = max(size, abs(image[j])), max(change, abs(newton[j]))
-        if not change > 10 * control.relative * size:
+        limit = STEADY * control.relative * min(size, max(most, 1e-300))
+        if not change > limit:
             break
         for j in range(n):
             shift = SHIFT * max(abs(x[j]), 1e-3 * size)
@@ -328,6 +307,9 @@ def steady_state(rhs, control, t, psi, step, interval, phase, start, doses, work
         known = solve(jacobian, newton)
         for j in range(n):
             x[j] = x[j] + newton[j] if known else image[j]
+    if not change <= NOT_STEADY * limit:
+        x[:] = math.nan
+        return x
     # The last period is as good as the one that it came from, and a little better.
     x[:] = image
     if not constant:

@@ -229,6 +229,27 @@ def _steady(steps, n, pending, count, events, i, lag, value, duration):
     return n, count
 
 
+@njit(**INNER, error_model="numpy")
+def _dose(events, dosing, i):
+    """Return the amount of a dose, or the rate of its infusion, with duration and lag.
+
+    The first is NaN where a share or lag is negative, or a modelled rate or duration
+    not positive.
+    """
+    share, lag, rate = dosing.bioavailability[i], dosing.lag[i], events.rate[i]
+    value, duration = events.amount[i] * share, 0.0
+    known = share >= 0.0 and lag >= 0.0
+    if rate == -2.0:
+        duration = dosing.duration[i]
+        known = known and duration > 0.0
+        value /= duration
+    elif rate != 0.0 and (value != 0.0 or events.amount[i] == 0.0):
+        rate = dosing.rate[i] if rate == -1.0 else rate
+        known = known and rate > 0.0
+        duration, value = value / rate, rate
+    return (value, duration, lag) if known else (math.nan, 0.0, 0.0)
+
+
 @njit(**INNER, error_model="numpy", forceinline=True)
 def schedule_subject(events, dosing, subject, n, steps, pending):
     """Append the steps of a subject to n others.
@@ -253,17 +274,7 @@ def schedule_subject(events, dosing, subject, n, steps, pending):
             if elapsed > 0.0:
                 n = _emit(steps, pending.room, n, elapsed, time, RATE, i, NONE, 0.0)
                 elapsed = 0.0
-            value = events.amount[i] * dosing.bioavailability[i]
-            duration = 0.0
-            rate = events.rate[i]
-            if rate == -2.0:
-                duration = dosing.duration[i]
-                value /= duration
-            elif rate != 0.0:
-                rate = dosing.rate[i] if rate == -1.0 else rate
-                duration = value / rate
-                value = rate
-            lag = dosing.lag[i]
+            value, duration, lag = _dose(events, dosing, i)
             if events.steady[i] > 0:
                 n, count = _steady(
                     steps, n, pending, count, events, i, lag, value, duration
