@@ -123,13 +123,10 @@ class Replicas:
         """Let chains of one temperature change places with those of the next."""
         hot, cold = chains[k], chains[k + 1]
 
-        def rise(rung):
-            data = self.X, self.observed
-            return model.log_densities(rung, cold, *data) - model.log_densities(
-                rung, hot, *data
-            )
+        def excess(these):
+            return model.log_ratios(warm, cool, these, self.X, self.observed)
 
-        gain = rise(warm) - rise(cool)
+        gain = excess(cold) - excess(hot)
         arrays = arrays_of(gain)
         uniforms = arrays.asarray(rng.random(gain.shape[0]))
         # NaN rejects.

@@ -361,6 +361,10 @@ class GraphMachine(BoltzmannModel):
         """Return the log of the unnormalised probability of each chain, X included."""
         return self.log_potentials(params, chains)
 
+    def log_ratios(self, params, others, chains, X=None, observed=None) -> np.ndarray:
+        """Return by how much chains are more likely than under other parameters."""
+        return self.log_potentials(params - others, chains)
+
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
         biases, weights = gradient[: self.n_units], gradient[self.n_units :]

@@ -203,10 +203,17 @@ class LayeredMachine(BoltzmannModel):
         """Move chains of the model and return the mean of phi."""
         return self._moments(params, chains, n_sweeps, seed, rao_blackwell)
 
+    def moved(self, params, chains, n_sweeps, seed, X=None, observed=None):
+        """Return chains after transitions, of the model or with some units clamped."""
+        return self._moments(params, chains, n_sweeps, seed, None, X, observed).chains
+
     def _moments(
         self, params, chains, n_sweeps, seed, rao_blackwell, X=None, observed=None
     ) -> Moments:
-        """Move chains and return mean statistics, by blocks of rows."""
+        """Move chains and return mean statistics, by blocks of rows.
+
+        With `rao_blackwell` None the chains alone.
+        """
         operations, n = operations_of(params), chains.shape[0]
         new = operations.empty((n, self.layout.n_odd), operations.xp.float32)
 
@@ -222,6 +229,8 @@ class LayeredMachine(BoltzmannModel):
                 None if observed is None else observed[part, ...],
             )
             new[part, ...] = draws.from_means(means)
+            if rao_blackwell is None:
+                return (0.0,)
             odd = means if rao_blackwell else new[part, ...]
             return (self.states.mean_statistics(even, odd, n=n),)
 
@@ -354,6 +363,10 @@ class LayeredMachine(BoltzmannModel):
     def log_densities(self, params, chains, X=None, observed=None):
         """Return the log of the unnormalised probability of each chain."""
         return self.states.log_densities(params, chains, X, observed)
+
+    def log_ratios(self, params, others, chains, X=None, observed=None):
+        """Return by how much chains are more likely than under other parameters."""
+        return self.states.log_ratios(params, others, chains, X, observed)
 
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""

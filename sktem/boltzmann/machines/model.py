@@ -464,6 +464,23 @@ class BoltzmannModel(ABC):
         """
 
     @abstractmethod
+    def log_ratios(self, params, others, chains, X=None, observed=None) -> Any:
+        """Return by how much chains are more likely than under other parameters.
+
+        Parameters
+        ----------
+        params, others : array of shape (n_parameters,)
+            Parameters.
+        chains, X, observed : array
+            As in `log_densities`.
+
+        Returns
+        -------
+        array of shape (n,)
+            Differences of `log_densities`.
+        """
+
+    @abstractmethod
     def hidden_means(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field.
 
