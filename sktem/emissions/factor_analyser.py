@@ -11,6 +11,7 @@ import numpy as np
 from sktem.choices import check_number
 from sktem.emissions.base import Emission, left_alive, something_observed
 from sktem.emissions.elliptical import observed_moments
+from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.spread import spread_of
 
 __all__ = ["FactorAnalyser", "FactorAnalyserParams"]
@@ -71,6 +72,10 @@ class FactorAnalyser(Emission):
     def __init__(self, n_factors=2, reg_covar=1e-6):
         self.n_factors = n_factors
         self.reg_covar = reg_covar
+
+    def check(self, X):
+        """Raise ValueError for values whose squares overflow."""
+        check_magnitude(X)
 
     def start(self, X, R):
         """Return means, and loadings from principal components, of each state."""

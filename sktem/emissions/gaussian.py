@@ -28,6 +28,7 @@ from sktem.emissions.gaussian_moments import (
     projected_moments,
     split_moments,
 )
+from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.spread import spread_of
 
 __all__ = ["Gaussian", "GaussianParams"]
@@ -132,6 +133,10 @@ class Gaussian(Emission):
             An instance of a class of ``COVARIANCES``.
         """
         return COVARIANCES[self.covariance_type](K, d)
+
+    def check(self, X):
+        """Raise ValueError for values whose squares overflow."""
+        check_magnitude(X)
 
     def start(self, X, R):
         """Return the moments of each state; of the observed values, if some lack."""

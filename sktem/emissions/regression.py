@@ -18,6 +18,7 @@ from sktem.emissions.lags import (
     possible_moments,
     rows_before,
 )
+from sktem.emissions.magnitudes import check_magnitude
 
 __all__ = ["Regression", "RegressionParams"]
 
@@ -143,6 +144,7 @@ class Regression(Emission):
             )
         if not (self.fit_intercept or self.order or exog):
             raise ValueError("Regression needs an intercept, rows before or exog")
+        check_magnitude(X)
 
     def is_shared(self, q):
         """Return which of q regressors have the same coefficients in all states."""

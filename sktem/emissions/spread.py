@@ -105,6 +105,7 @@ def doubt_of_covariances(
     spread: Spread,
     weights: np.ndarray,
     rows: Callable[[], np.ndarray],
+    sample: Callable[[], np.ndarray],
     label: str,
     is_repaired: bool = False,
 ) -> str | None:
@@ -118,6 +119,8 @@ def doubt_of_covariances(
         Shares of the states.
     rows : callable
         Returns the rows of each state, (K,).
+    sample : callable
+        Returns some rows, with all columns.
     label : str
         Name of a state, such as "Component".
     is_repaired : bool, default=False
@@ -131,7 +134,7 @@ def doubt_of_covariances(
     structure, reg_covar = spread.structure, spread.reg_covar
     if structure.known or reg_covar == 0:
         return None
-    if columns := _swamped_columns(spread, weights):
+    if columns := _swamped_columns(spread, weights, sample):
         return (
             f"reg_covar={reg_covar:g} is most of the variance that was found in "
             f"column(s) {listed(columns)}: divide the columns by their standard "
@@ -170,17 +173,24 @@ def listed(numbers):
     return f"{listed} and {more} more" if more > 0 else listed
 
 
-def _swamped_columns(spread, weights):
+def _swamped_columns(spread, weights, sample):
     """Return the columns in which all states are as wide as `reg_covar`."""
-    whole = spread.variances()
+    whole, reg_covar = spread.variances(), spread.reg_covar
+    near = (whole < NARROWNESS.near * reg_covar).all(axis=0)
+    if not near.any():
+        return []
     # Where all rows of a state are equal, that is no fault of reg_covar.
-    total = np.diagonal(spread.total(weights)) - spread.reg_covar
-    least = np.maximum(
-        (NARROWNESS.rounding * spread.offset) ** 2, NARROWNESS.share * total
-    )
-    varies = (whole - spread.reg_covar > least).any(axis=0)
-    swamped = (whole < NARROWNESS.near * spread.reg_covar).all(axis=0) & varies
-    return spread.columns[swamped].tolist()
+    total = np.diagonal(spread.total(weights)) - reg_covar
+    rounding = (NARROWNESS.rounding * spread.offset) ** 2
+    least = np.maximum(rounding, NARROWNESS.share * total)
+    varies = (whole - reg_covar > least).any(axis=0)
+    if (near & ~varies).any():
+        # Variances that are a rounding error of reg_covar are seen in rows only.
+        columns = np.asarray(sample(), dtype=np.float64)[:, spread.columns]
+        centred = np.nan_to_num(columns - np.nanmean(columns, axis=0))
+        variances = (centred**2).mean(axis=0)
+        varies |= (variances > rounding) & (variances < reg_covar)
+    return spread.columns[near & varies].tolist()
 
 
 def _short_of_rows(spread, rows):

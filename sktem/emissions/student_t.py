@@ -30,6 +30,7 @@ from sktem.emissions.gaussian_moments import (
     projected_moments,
     split_moments,
 )
+from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.spread import spread_of
 
 __all__ = ["StudentT", "StudentTParams"]
@@ -122,6 +123,10 @@ class StudentT(Emission):
     def _learns(self):
         """Return whether the degrees of freedom are learned."""
         return isinstance(self.degrees_of_freedom, str)
+
+    def check(self, X):
+        """Raise ValueError for values whose squares overflow."""
+        check_magnitude(X)
 
     def start(self, X, R):
         """Return locations and scales from the moments of each state."""

@@ -38,11 +38,14 @@ class Suspicion(NamedTuple):
     least_curvature : float
         Curvature of the log-likelihood by a coefficient of a covariate, on the scale of
         the covariate, below which its optimum is infinite.
+    sample : int
+        Rows from which variances of columns are taken.
     """
 
     least_rows: float = 1.0
     likeness: float = 1e-3
     least_curvature: float = 0.1
+    sample: int = 4096
 
 
 SUSPICION = Suspicion()
@@ -79,7 +82,7 @@ def warn_of_search(start) -> None:
         )
 
 
-def warn_of_states(model, params, state, n_features) -> None:
+def warn_of_states(model, params, state, X) -> None:
     """Warn of states not used, collapsed, copies of others or of too few rows."""
     s = state.returned
     if s is None:
@@ -97,7 +100,7 @@ def warn_of_states(model, params, state, n_features) -> None:
             return
     doubt = None
     if not model.fixed_emission:
-        doubt = _doubt_of_emission(model, params.emission, s, state.n_rows)
+        doubt = _doubt_of_emission(model, params.emission, s, X)
     if doubt:
         warn_user(doubt, StateWarning)
         return
@@ -112,7 +115,7 @@ def warn_of_states(model, params, state, n_features) -> None:
         return
     if not any(spread.has_prior for spread in model.emission.spreads(params.emission)):
         n_rows = model.rows_per_sequence * state.n_rows
-        warn_of_parameters(model.n_parameters(params, n_features), n_rows)
+        warn_of_parameters(model.n_parameters(params, X.shape[1]), n_rows)
 
 
 def warn_of_covariates(model, state) -> None:
@@ -136,14 +139,18 @@ def warn_of_covariates(model, state) -> None:
         )
 
 
-def _doubt_of_emission(model, params, s, n_sequences):
+def _doubt_of_emission(model, params, s, X):
     """Return why covariances or labels of states cannot be trusted, or None."""
-    rows = rows_of_states(model, s, n_sequences)
+    rows = rows_of_states(model, s, len(X))
     if model.emission_of_state is not None:
         rows = np.bincount(model.emission_of_state, weights=rows)
     for spread in model.emission.spreads(params):
         message = doubt_of_covariances(
-            spread, rows / rows.sum(), partial(np.asarray, rows), "State"
+            spread,
+            rows / rows.sum(),
+            partial(np.asarray, rows),
+            lambda: X.few(SUSPICION.sample).X,
+            "State",
         )
         if message:
             return message

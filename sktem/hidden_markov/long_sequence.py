@@ -149,7 +149,7 @@ class LongSequence(CheckedRows):
         for k in range(self.n_blocks):
             yield self._rows(k)[:, self.covariates]
 
-    def few_pieces(self, most) -> ObservedSequences:
+    def few(self, most) -> ObservedSequences:
         """Return pieces at equal distances with about so many rows, as sequences."""
         if self.n_rows <= most:
             return next(self.blocks())[1]

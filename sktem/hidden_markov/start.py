@@ -154,7 +154,7 @@ def best_start(model, X, impose, rng, search=None, complete=False):
 def _few_sequences(X, most, rng):
     """Return some sequences, or a piece of one, with about so many rows."""
     if isinstance(X, LongSequence):
-        return X.few_pieces(most)
+        return X.few(most)
     if X.n_rows <= most:
         return X if X.in_memory else X[np.arange(len(X))]
     order = rng.permutation(len(X))

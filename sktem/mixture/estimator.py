@@ -19,6 +19,7 @@ from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.gaussian import Gaussian, GaussianParams
+from sktem.emissions.magnitudes import check_magnitude
 from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
@@ -49,7 +50,6 @@ from sktem.mixture.given import (
     as_dtype,
     central_point,
     check_given_parameters,
-    check_magnitude,
     override_start,
 )
 from sktem.mixture.incomplete import check_observed, has_holes

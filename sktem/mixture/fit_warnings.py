@@ -10,6 +10,7 @@ from sktem.emissions.scarcity import doubt_of_labels
 from sktem.emissions.spread import doubt_of_covariances
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.exceptions import FitWarning
+from sktem.mixture.given import some_rows
 
 __all__ = ["warn_of_components"]
 
@@ -24,7 +25,9 @@ def warn_of_components(model, state, X, sample_weight) -> bool:
     rows = partial(effective_rows, model, state.params, X, sample_weight)
     spreads = model.spreads(state.params)
     for spread in spreads:
-        message = doubt_of_covariances(spread, weights, rows, "Component", is_repaired)
+        message = doubt_of_covariances(
+            spread, weights, rows, partial(some_rows, X), "Component", is_repaired
+        )
         if message:
             warn_user(message, FitWarning)
             return True

@@ -7,42 +7,17 @@ from sklearn.utils import check_array
 
 from sktem.arrays import numpy_of
 from sktem.mixture.model import GaussianMixtureParams
-from sktem.rows.held import carrier_of
 
 __all__ = [
     "as_dtype",
     "central_point",
     "check_given_parameters",
-    "check_magnitude",
     "override_start",
+    "some_rows",
 ]
 
 #: Rows from which the centre of the statistics is taken.
 CENTRE_ROWS = 4096
-
-#: Squares of larger values, summed over the rows, do not fit into a float64.
-LARGEST_VALUE = 1e150
-
-
-def check_magnitude(X, names=None) -> None:
-    """Refuse values whose squares overflow: a covariance could not hold them."""
-    if carrier_of(X).holds_tensors:
-        if float(np.finfo(X.dtype).max) < LARGEST_VALUE:
-            return
-        largest = X.largest_sizes()
-    elif X.itemsize < 8 or max(X.max(), -X.min()) <= LARGEST_VALUE:
-        return
-    else:
-        sizes = np.fmax.reduce(np.abs(X), axis=0)  # of what is not NaN
-        largest = np.where(np.isnan(sizes), 0.0, sizes)
-    column = int(largest.argmax())
-    if largest[column] > LARGEST_VALUE:
-        name = f"column {column}" if names is None else f"column {names[column]!r}"
-        raise ValueError(
-            f"X has values whose squares overflow: in {name} the largest is "
-            f"{largest[column]:g} in absolute value, more than {LARGEST_VALUE:g}. "
-            "Divide the column by a constant."
-        )
 
 
 def as_dtype(values, dtype) -> np.ndarray:
@@ -53,16 +28,21 @@ def as_dtype(values, dtype) -> np.ndarray:
     return values.astype(dtype if fits else np.float64)
 
 
+def some_rows(X) -> np.ndarray:
+    """Return rows at equal distances."""
+    step = max(1, len(X) // CENTRE_ROWS)
+    rows = (
+        X[::step] if isinstance(X, np.ndarray) else X.take(np.arange(0, len(X), step))
+    )
+    return np.asarray(rows, dtype=np.float64)
+
+
 def central_point(X) -> np.ndarray:
     """Return a point among the bulk of the data.
 
     Statistics are held about it. The median is not moved by far outliers.
     """
-    step = max(1, len(X) // CENTRE_ROWS)
-    rows = (
-        X[::step] if isinstance(X, np.ndarray) else X.take(np.arange(0, len(X), step))
-    )
-    rows = np.asarray(rows, dtype=np.float64)
+    rows = some_rows(X)
     if np.isnan(rows).any():
         observed = [column[~np.isnan(column)] for column in rows.T]
         return np.array([np.median(c) if len(c) else 0.0 for c in observed])

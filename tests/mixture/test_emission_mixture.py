@@ -399,9 +399,21 @@ NARROW = {
 def test_columns_that_are_small_beside_reg_covar_are_told(name):
     X = np.random.default_rng(0).normal(size=(300, 4))
     mixture = StochasticEMMixture(2, emission=NARROW[name], random_state=0)
-    with pytest.warns(FitWarning, match="most of the variance .* in column"):
-        clone(mixture).fit(X * 1e-6)
+    for unit in (1e-6, 1e-12):  # such variances are a rounding error of reg_covar
+        with pytest.warns(FitWarning, match="most of the variance .* in column"):
+            clone(mixture).fit(X * unit)
     mixture.fit(X)  # an error, if it warned
+
+
+@pytest.mark.parametrize("name", ["gaussian", "student_t", "factor_analyser", "blocks"])
+def test_values_whose_squares_overflow_are_refused(name):
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    X[3, 1] = -1e200
+    mixture = StochasticEMMixture(2, emission=NARROW[name])
+    with pytest.raises(
+        ValueError, match="squares overflow: in column 1 .* is 1e\\+200"
+    ):
+        mixture.fit(X)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "student_t", "factor_analyser", "blocks"])
