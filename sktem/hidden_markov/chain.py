@@ -12,6 +12,12 @@ from sklearn.base import BaseEstimator
 from sktem.emissions.directions import Direction, moved_fields, share_directions
 from sktem.hidden_markov import recursions
 from sktem.hidden_markov.recursions import Matrices
+from sktem.hidden_markov.stationary import (
+    moved_start,
+    start_slopes,
+    stationary,
+    transitions_of,
+)
 
 __all__ = ["Chain", "ChainParams"]
 
@@ -48,6 +54,8 @@ class Chain(BaseEstimator):
         Concentrations of Dirichlet priors; 1 is none.
     prior_share : float, default=0.0
         What one observation is of the statistics.
+    is_stationary : bool, default=False
+        Whether the start is the stationary distribution of the transitions.
     """
 
     #: Where the filters and smoothers of such chains are.
@@ -61,6 +69,7 @@ class Chain(BaseEstimator):
         start_prior=1.0,
         transitions_prior=1.0,
         prior_share=0.0,
+        is_stationary=False,
     ):
         self.n_states = n_states
         self.fixed = fixed
@@ -68,6 +77,7 @@ class Chain(BaseEstimator):
         self.start_prior = start_prior
         self.transitions_prior = transitions_prior
         self.prior_share = prior_share
+        self.is_stationary = is_stationary
 
     @property
     def n_statistics(self) -> int:
@@ -147,19 +157,31 @@ class Chain(BaseEstimator):
         """Return the shares of the statistics, with the prior."""
         K = self.n_states
         start, transitions = params.start, params.transitions
-        if "start" not in self.fixed:
-            start = self._shares(s[None, :K], self.start_prior, start[None])[0]
+        if not (self.is_stationary or "start" in self.fixed):
+            counts = self._counts(s[None, :K], self.start_prior, start[None])
+            start = self._shares(counts, start[None])[0]
         if "transitions" not in self.fixed:
             counts = np.maximum(s[K:].reshape(K, K), 0.0)
             for members in self.groups_of_tied() if self.tied is not None else ():
                 counts[members] = counts[members].sum(axis=0)
-            transitions = self._shares(counts, self.transitions_prior, transitions)
+            counts = self._counts(counts, self.transitions_prior, transitions)
+            shares = self._shares(counts, transitions)
+            if self.is_stationary:
+                first, both = np.maximum(s[:K], 0.0), [transitions, shares]
+                shares = transitions_of(first, counts, both, self.groups_of_tied())
+            transitions = shares
+        if self.is_stationary:
+            start = stationary(transitions)
         return ChainParams(start, transitions)
 
-    def _shares(self, counts, prior, before):
-        """Return normalised counts where there was a probability before."""
+    def _counts(self, counts, prior, before):
+        """Return counts with the prior where there was a probability before."""
         counts = counts + (np.asarray(prior) - 1.0) * self.prior_share
-        counts = np.where(before > 0, np.maximum(counts, 0.0), 0.0)
+        return np.where(before > 0, np.maximum(counts, 0.0), 0.0)
+
+    @staticmethod
+    def _shares(counts, before):
+        """Return normalised counts."""
         totals = counts.sum(axis=1, keepdims=True)
         # A state that is never left keeps its probabilities.
         used = totals > np.finfo(np.float64).tiny
@@ -187,7 +209,7 @@ class Chain(BaseEstimator):
     def n_parameters(self, params) -> int:
         """Return the number of free probabilities."""
         count = 0
-        if "start" not in self.fixed:
+        if not (self.is_stationary or "start" in self.fixed):
             count += int((params.start > 0).sum()) - 1
         if "transitions" not in self.fixed:
             rows = params.transitions[[group[0] for group in self.groups_of_tied()]]
@@ -203,16 +225,21 @@ class Chain(BaseEstimator):
         K = self.n_states
         counts = {"start": s[:K], "transitions": s[K : K + K * K].reshape(K, K)}
         values = {name: getattr(params, name) for name in counts}
-        return {
+        slopes = {
             name: counts[name] / np.where(p > 0, p, 1.0) for name, p in values.items()
         }
+        if self.is_stationary:
+            by_start = start_slopes(s[:K], params.transitions, params.start)
+            slopes["transitions"] = slopes["transitions"] + by_start
+        return slopes
 
     def free_directions(self, params, following, X) -> Iterator[Direction]:
         """Yield the ways in which parameters can move, given those after an M-step.
 
         The start of one sequence is always certain.
         """
-        if "start" not in self.fixed and X.begins.sum() > 1:
+        known = self.is_stationary or "start" in self.fixed
+        if not known and X.begins.sum() > 1:
             yield from share_directions("start", params.start, following.start, [()])
         if "transitions" not in self.fixed:
             for members in self.groups_of_tied():
@@ -222,7 +249,10 @@ class Chain(BaseEstimator):
 
     def moved(self, params, moves) -> Any:
         """Return parameters moved along directions, each by a number of its scales."""
-        return moved_fields(params, moves)
+        params = moved_fields(params, moves)
+        if self.is_stationary:
+            params = params._replace(start=stationary(params.transitions))
+        return params
 
     def slopes_of_fields(self, moved, params) -> dict:
         """Return slopes by directions of fields, and of means of durations.
@@ -235,6 +265,8 @@ class Chain(BaseEstimator):
             slope = np.diagonal(moved["transitions"]).T
             left = np.where(stay < 1.0, 1.0 - stay, 1.0)
             slopes["mean_durations"] = slope / left**2
+            if self.is_stationary:
+                slopes["start"] = moved_start(moved["transitions"], *params[1::-1])
         return slopes
 
     def expanded(self, params, covariates=None):

@@ -101,6 +101,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         :class:`sktem.StochasticEMMixture`, or an instance of a class of
         :mod:`sktem.emissions`, such as ``Gaussian("diag")``. Columns of labels of a
         data frame are categorical whatever the name.
+    start : {"free", "stationary"}, default="free"
+        Whether first states have probabilities of their own, or the stationary ones of
+        the transitions, as where sequences are parts of what began long before.
     start_init : array-like of shape (n_states,) or None, default=None
         Probabilities of first states to begin with. Those that are 0 stay 0.
     transitions_init : array-like of shape (n_states, n_states) or None, default=None
@@ -258,6 +261,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         n_states: NumberOfStates = 2,
         *,
         emission="gaussian",
+        start="free",
         start_init=None,
         transitions_init=None,
         emission_init=None,
@@ -285,6 +289,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     ):
         self.n_states = n_states
         self.emission = emission
+        self.start = start
         self.start_init = start_init
         self.transitions_init = transitions_init
         self.emission_init = emission_init
@@ -523,7 +528,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         return params
 
     def _start_is_given(self):
-        parts = (self.start_init, self.transitions_init, self.emission_init)
+        start = self.start_init if self.start == "free" else self.start
+        parts = (start, self.transitions_init, self.emission_init)
         return all(part is not None for part in parts)
 
     def _start(self, model, X, rng):

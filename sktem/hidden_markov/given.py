@@ -16,6 +16,7 @@ from sktem.hidden_markov.logit_chain import LogitChain
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.segment_chain import SegmentChain, SegmentParams, staying
+from sktem.hidden_markov.stationary import joined_states, stationary
 from sktem.sequences.given import given_rows, offsets_of
 from sktem.validation import validate_data
 
@@ -189,6 +190,7 @@ def chain_of(estimator, prior_share, longest=None, scale=None) -> Chain:
     durations = durations_of(estimator.durations)
     emission = emission_of(estimator)
     memory = emission.memory
+    is_stationary = _is_stationary(estimator, fixed, durations is scale is None)
     if memory and not (durations is scale is estimator.tied_emissions is None):
         raise ValueError(
             f"{type(emission).__name__} depends on histories of states, for which "
@@ -200,6 +202,7 @@ def chain_of(estimator, prior_share, longest=None, scale=None) -> Chain:
             raise ValueError("fixed has 'durations', of which durations=None has none")
         if scale is not None:
             return LogitChain(K, **options, scale=scale)
+        options["is_stationary"] = is_stationary
         if memory:
             return HistoryChain(K, **options, memory=memory)
         return Chain(K, **options)
@@ -213,6 +216,25 @@ def chain_of(estimator, prior_share, longest=None, scale=None) -> Chain:
             "follow themselves, so that no two are left in the same way"
         )
     return SegmentChain(K, **options, durations=durations, longest=longest)
+
+
+def _is_stationary(estimator, fixed, is_plain) -> bool:
+    """Return whether the start follows from the transitions, and check that it can."""
+    check_choice("start", estimator.start, ("free", "stationary"))
+    if estimator.start == "free":
+        return False
+    has_prior = (np.asarray(estimator.start_prior) != 1.0).any()
+    if "start" in fixed or estimator.start_init is not None or has_prior:
+        raise ValueError(
+            "start='stationary' follows from the transitions: it needs start_init=None "
+            "and start_prior=1, and fixed without 'start'"
+        )
+    if not is_plain:
+        raise ValueError(
+            "start='stationary' needs durations=None and no covariates, with which no "
+            "distribution of the states stays as it is"
+        )
+    return True
 
 
 def emission_of_states(estimator) -> np.ndarray | None:
@@ -248,6 +270,13 @@ def with_given_values(estimator, model, params) -> HiddenMarkovParams:
                 )
             if not isinstance(params.chain, SegmentParams):
                 transitions = staying(transitions)
+    if model.chain.is_stationary:
+        if not joined_states(transitions):
+            raise ValueError(
+                "start='stationary' needs transitions_init that lead from every state "
+                f"to every other; got {transitions}"
+            )
+        start = stationary(transitions)
     emission = params.emission
     if estimator.emission_init is not None:
         values = estimator.emission_init

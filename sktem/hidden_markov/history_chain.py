@@ -21,7 +21,7 @@ class HistoryChain(Chain):
     ----------
     n_states : int
         Number of states K.
-    fixed, tied, start_prior, transitions_prior, prior_share
+    fixed, tied, start_prior, transitions_prior, prior_share, is_stationary
         As of :class:`Chain`.
     memory : int, default=1
         Number of states before that are remembered.
@@ -35,11 +35,11 @@ class HistoryChain(Chain):
         start_prior=1.0,
         transitions_prior=1.0,
         prior_share=0.0,
+        is_stationary=False,
         memory=1,
     ):
-        super().__init__(
-            n_states, fixed, tied, start_prior, transitions_prior, prior_share
-        )
+        settings = fixed, tied, start_prior, transitions_prior, prior_share
+        super().__init__(n_states, *settings, is_stationary)
         self.memory = memory
 
     @property

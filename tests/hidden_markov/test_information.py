@@ -36,6 +36,11 @@ CASES = {
               GAUSSIAN), {}),
     "diag": (Gaussian("diag"), GAUSSIAN, {"tied_transitions": [0, 0]}),
     "spherical": (Gaussian("spherical"), GAUSSIAN, {"fixed": ("start",)}),
+    "stationary": ("gaussian", GAUSSIAN, {"start": "stationary"}),
+    "tied and stationary": ("gaussian", GAUSSIAN[:, :1], {
+        "start": "stationary", "tied_transitions": [0, 0]}),
+    "stationary histories": (Autoregression(1), GAUSSIAN[:, :1], {
+        "start": "stationary"}),
     "poisson": ("poisson", RNG.poisson(np.array([1.0, 6.0])[STATES])[:, None], {}),
     "bernoulli": ("bernoulli",
                   RNG.random((240, 3)) < np.array([0.2, 0.8])[STATES][:, None], {}),
