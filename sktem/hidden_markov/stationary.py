@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.sparse.csgraph import connected_components
 
 __all__ = [
@@ -22,17 +21,24 @@ class Ascent(NamedTuple):
 
     Attributes
     ----------
-    max_iter : int
-        Steps at most.
+    max_iter, halvings : int
+        Steps, and halvings of each, at most.
     gain : float
         Gain of a step, as a share of the objective, below which it ends.
     least : float
         Probabilities are not below, so that states stay joined.
+    inside : float
+        Share of a probability by which a step can make it smaller.
+    damping : float
+        Share of the first states that is added to the transitions of each state.
     """
 
     max_iter: int = 100
+    halvings: int = 30
     gain: float = 1e-15
     least: float = 1e-100
+    inside: float = 0.95
+    damping: float = 1e-3
 
 
 ASCENT = Ascent()
@@ -97,45 +103,63 @@ def transitions_of(first, counts, candidates, groups) -> np.ndarray:
     ndarray of shape (K, K)
         Transitions.
     """
-    used = candidates[0] > 0
-    rows = np.array([members[0] for members in groups])
     group = np.empty(len(first), dtype=np.intp)
     for number, members in enumerate(groups):
         group[members] = number
-    free = used[rows]
+    rows = np.array([members[0] for members in groups])
+    free, counts = candidates[0][rows] > 0, counts[rows]
 
     def above_zero(p):
         p = np.where(free, np.maximum(p, ASCENT.least), 0.0)
         return p / p.sum(axis=1, keepdims=True)
 
-    def losses(A):
-        """Return minus the expected log-likelihood, and its slopes by log-odds."""
-        start = stationary(A[group])
+    def value(A):
         logs = np.log(np.where(free, A, 1.0))
-        value = (counts[rows] * logs).sum() + first @ np.log(start)
-        slopes = np.zeros(A.shape)
-        np.add.at(slopes, group, start_slopes(first, A[group], start))
-        slopes = counts[rows] + A * slopes
-        return -value, A * slopes.sum(axis=1, keepdims=True) - slopes
-
-    def of_logits(x):
-        logits = np.full(free.shape, -np.inf)
-        logits[free] = x / scales
-        return above_zero(np.exp(logits - logits.max(axis=1, keepdims=True)))
-
-    def objective(x):
-        value, slopes = losses(of_logits(x))
-        return value, slopes[free] / scales
+        return (counts * logs).sum() + first @ np.log(stationary(A[group]))
 
     possible = [above_zero(A[rows]) for A in candidates]
     if not first.any():
         return possible[-1][group]
-    best = min(possible, key=lambda A: losses(A)[0])
-    mass = counts[rows].sum(axis=1, keepdims=True) + first.sum()
-    scales = np.sqrt(mass * best + 1e-3 * mass)[free]
-    found = minimize(
-        objective, np.log(best[free]) * scales, jac=True, method="L-BFGS-B",
-        options={"maxiter": ASCENT.max_iter, "ftol": ASCENT.gain, "gtol": 0.0},
-    )  # fmt: skip
-    climbed = of_logits(found.x)
-    return (climbed if found.fun <= losses(best)[0] else best)[group]
+    A = max(possible, key=value)
+    now = value(A)
+    for _ in range(ASCENT.max_iter):
+        step, gain = _scoring_step(first, counts, A, group)
+        if not gain > ASCENT.gain * abs(now):
+            break
+        shrinks = -step[free] / A[free]
+        size = min(1.0, ASCENT.inside / max(shrinks.max(), 1e-300))
+        for _ in range(ASCENT.halvings):
+            moved = above_zero(A + size * step)
+            if (then := value(moved)) > now:
+                break
+            size /= 2.0
+        else:
+            break
+        A, now = moved, then
+    return A[group]
+
+
+def _scoring_step(first, counts, A, group):
+    """Return a step of rows of transitions by Fisher's scoring, and its gain.
+
+    The information is that of the transitions, for each row, and that of the start,
+    whose rank is below the number of states (Woodbury's identity).
+    """
+    transitions = A[group]
+    start = stationary(transitions)
+    Z = _fundamental(transitions, start)
+    mass = counts.sum(axis=1) + ASCENT.damping * first.sum()
+    weight = np.bincount(group, start)
+
+    def by_rows(slopes):
+        """Return the step of transitions alone, given slopes times transitions."""
+        return (slopes - A * slopes.sum(axis=1, keepdims=True)) / mass[:, None]
+
+    slopes = counts + A * np.outer(weight, Z @ (first / start))
+    step = by_rows(slopes)
+    w = weight**2 / mass
+    spread = np.diag(w @ A) - (A.T * w) @ A
+    inner = Z.T @ spread @ Z + np.diag(start / first.sum())
+    solved = np.linalg.lstsq(inner, weight @ step @ Z, rcond=None)[0]
+    step = step - by_rows(A * np.outer(weight, Z @ solved))
+    return step, (step * slopes / np.where(A > 0, A, 1.0)).sum()
