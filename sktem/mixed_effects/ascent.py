@@ -380,6 +380,7 @@ def _newton_step(louis, coordinates):
     complete, curvature = J.T @ louis.complete @ J, J.T @ louis.observed @ J - bend
     is_held = (coordinates.least > -NEWTON.at_least) & (slope <= 0)
     is_held |= (coordinates.most < NEWTON.at_least) & (slope >= 0)
+    is_held |= (np.diag(complete) == 0) & (slope == 0)  # nothing depends on it
     slope[is_held] = curvature[is_held] = curvature[:, is_held] = 0.0
     units = _units(complete, is_held)
     values, vectors = np.linalg.eigh(units.T @ curvature @ units)
@@ -394,7 +395,7 @@ def _newton_step(louis, coordinates):
 
 def _units(complete, is_held):
     """Return directions, as columns, in which the complete data have unit curvature."""
-    scale = 1 / np.sqrt(np.abs(np.diag(complete)) + 1e-300)
+    scale = np.where(is_held, 0.0, 1 / np.sqrt(np.abs(np.diag(complete)) + 1e-300))
     matrix = complete * scale[:, None] * scale
     matrix[is_held] = matrix[:, is_held] = 0.0
     values, vectors = np.linalg.eigh(matrix)

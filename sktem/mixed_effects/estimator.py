@@ -35,7 +35,12 @@ from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
 from sktem.mixed_effects.subject_blocks import predicted_blocks, subject_blocks
 from sktem.mixed_effects.summary import summary_of
-from sktem.mixed_effects.unusual_fits import unusual
+from sktem.mixed_effects.unusual_fits import (
+    inseparable,
+    unobserved,
+    unusual,
+    unusual_patients,
+)
 from sktem.rows.partitions import check_can_remember
 from sktem.rows.sources import rows_by_blocks
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
@@ -439,6 +444,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             blocks = subject_blocks(self, source, y, groups, reset=True)
             problem = Problem.of_blocks(self, blocks)
         settings = self._settings_of(problem)
+        if undetermined := inseparable(problem):
+            warn_user(undetermined, FitWarning)
 
         def new_run(progress):
             longest = max(self.n_burn_in, self.max_iter // 2)
@@ -725,6 +732,12 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         else:
             check_is_fitted(self)
             fitted = self._fitted_on(X, y, groups, events, "individual_parameters")
+        if X is not None:
+            findings = unusual_patients(fitted)
+            if indexed := as_records(self, X, y, groups, events):
+                findings += unobserved(indexed[0])
+            if findings:
+                warn_user(" ".join(findings), FitWarning)
         return fitted.individual_parameters(method, n_draws, by_occasion)
 
     def _as_given(self, X, y=None, groups=None, events=None):

@@ -97,13 +97,15 @@ class FittedMixedEffects:
         if model.error is not None:
             sigma = params.sigma[list(model.error.indices)].tolist()
             residual = dict(zip(model.error.names, sigma, strict=True))
-        return {
-            "population_parameters_": {
+        with np.errstate(over="ignore"):
+            population = {
                 name: float(TRANSFORMS[kind].forward(value))
                 for name, kind, value in zip(
                     design.names, design.transforms, base, strict=True
                 )
-            },
+            }
+        return {
+            "population_parameters_": population,
             "covariate_effects_": effects,
             "omega_": params.omega[:d, :d],
             "occasion_variances_": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,20 +71,21 @@ def as_records(estimator, X, y=None, groups=None, events=None):
 def given_records(estimator, records: Records, *, reset=False, every=False):
     """Return what a fit takes of records; the columns are noted or checked.
 
-    With ``every`` all records count as observations, of which nothing is known.
+    Those that are no covariates may lack, or have gaps, which are NaN then. With
+    ``every`` all records count as observations, of which nothing is known.
     """
     names = [
         name
         for name, values in records.columns.items()
         if name not in EVENTS and values.dtype.kind in "biuf"
     ]
-    _check_numbers(estimator, records, names)
     names.sort(key=lambda name: name == "CMT")  # the columns of an array come before
     if reset:
         estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator.n_features_in_ = len(names)
     else:
         names = list(estimator.feature_names_in_)
+    used = _checked_columns(estimator, records, names)
     if every:
         records = records.take(np.arange(records.n_subjects))
         records.observed = np.ones(len(records), dtype=bool)
@@ -97,19 +99,33 @@ def given_records(estimator, records: Records, *, reset=False, every=False):
     if not every:
         y = np.where(records.observed, records["DV"], 0.0)
     records._refuse(~np.isfinite(y), "DV is missing in an observation: set MDV to 1")
-    X = np.column_stack([records[name].astype(float) for name in names])
+    unknown = np.full(len(records), np.nan)
+    X = np.column_stack([
+        records[name].astype(float) if name in records.columns else unknown
+        for name in names
+    ])  # fmt: skip
     for name, values in zip(names, X.T, strict=True):
-        records._refuse(~np.isfinite(values), f"{name} must be a number")
+        if name in used:
+            records._refuse(~np.isfinite(values), f"{name} must be a number")
     groups = records.labels, records.subject_of_record
     return GivenRecords(X, y, groups, records)
 
 
-def _check_numbers(estimator, records, numbers):
-    """Raise an error for a covariate that holds text."""
-    used = [c for names in (estimator.covariates or {}).values() for c in listed(names)]
-    for name in [*used, *(estimator.occasions or ())]:
-        if name in records.columns and name not in (*numbers, *EVENTS):
+def _checked_columns(estimator, records, names):
+    """Return the names of covariates and occasions, which have to be numbers."""
+    used = [c for keys in (estimator.covariates or {}).values() for c in listed(keys)]
+    used = [*used, *(estimator.occasions or ())]
+    used = [names[c] if isinstance(c, Integral) and c < len(names) else c for c in used]
+    for name in used:
+        if name not in records.columns and name in names:
+            raise ValueError(
+                f"the records have no column {name!r}, which the fit has: there are "
+                f"{list(records.columns)}"
+            )
+        held = records.columns.get(name)
+        if held is not None and held.dtype.kind not in "biuf" and name not in EVENTS:
             raise ValueError(
                 f"column {name!r} holds text: make a column of numbers of it, such as "
                 "0 and 1, or one for each category but one"
             )
+    return used

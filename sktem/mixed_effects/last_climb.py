@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 
-from sktem.mixed_effects.ascent import ByNodes, Resolution, ascend
+from sktem.mixed_effects.ascent import Ascent, ByNodes, Resolution, ascend
 from sktem.mixed_effects.bounds import to_the_bounds
 from sktem.mixed_effects.floors import own_part
+from sktem.mixed_effects.inference.louis import louis_information
+from sktem.mixed_effects.inference.marginal_likelihood import single_point
 from sktem.mixed_effects.inference.node_numbers import covariance_of
 from sktem.mixed_effects.inference.standard_errors import at_bounds
+from sktem.mixed_effects.rows import DosedRows
 from sktem.sequences.rows import each_block
 
 __all__ = ["ClimbRule", "LastClimb", "NodeRule"]
@@ -29,6 +33,8 @@ class NodeRule:
         as many, where the points of a subject are not more than at first.
     most_of_subject, most_in_all : int
         Points of a subject, and of all together, at most.
+    most : int
+        Nodes of a random effect, beyond which their weights underflow.
     same, alike : tuple of float
         Gain, relative change of a standard error, and change of the log-likelihood at
         the same parameters, that are none; and those that are none where there cannot
@@ -39,6 +45,7 @@ class NodeRule:
     more: int = 2
     most_of_subject: int = 10_000
     most_in_all: int = 1_500_000
+    most: int = 300
     same: tuple[float, float, float] = (0.01, 0.15, 0.05)
     alike: tuple[float, float, float] = (0.05, 0.2, 0.1)
 
@@ -177,7 +184,8 @@ class LastClimb:
         options = options | {"least_gain": self.rule.least_fine_gain}
         while n_nodes and not ascent.by_nodes.within(*nodes.same):
             n_nodes = nodes.after(n_nodes, d)
-            if n_nodes**d > min(nodes.most_of_subject, nodes.most_in_all / n):
+            most = min(nodes.most_of_subject, nodes.most_in_all / n)
+            if n_nodes**d > most or n_nodes > nodes.most:
                 break
             options["resolution"] = Resolution.of(n_nodes, d)
             finer = ascend(model, rows, ascent.params, rng, ascent.modes, **options)
@@ -209,11 +217,22 @@ class LastClimb:
         same = (change < self.rule.same * units).all()
         return not same and other.value > ascent.value - self.rule.much_less
 
+    def doubt_of_regression(self, params) -> str:
+        """Return why estimates without random effects may be no maximum, or nothing."""
+        point = single_point(len(self.rows))
+        log_joint = point.log_joint(self.model, self.rows, params)
+        louis = louis_information(self.model, self.rows, params, point, log_joint)
+        is_held = at_bounds(self.vector, params)
+        step = np.nan_to_num(covariance_of(louis.observed, is_held)) @ louis.slope
+        promise, value = 0.5 * float(louis.slope @ step), float(log_joint.sum())
+        none = np.empty((len(self.rows), 0))
+        return self.doubt(Ascent(params, 0.0, value, promise, True, none, louis))
+
     def doubt(self, ascent) -> str:
         """Return why the end of Newton steps may not be a maximum, empty if it is."""
         if not ascent.is_finite:
             return "The likelihood is not finite at the estimates."
-        if _is_far_from_zero(self.rows, self.rule.narrow):
+        if _is_far_from_zero(self.model, self.rows, ascent.params, self.rule.narrow):
             return (
                 "An input hardly varies beside its values, so that rounding hides its "
                 "effect: subtract a typical value from inputs whose range is small "
@@ -285,12 +304,31 @@ class LastClimb:
         return ""
 
 
-def _is_far_from_zero(rows, narrow):
-    """Return whether an input varies by no more than its square's rounding."""
+def _is_far_from_zero(model, rows, params, narrow):
+    """Return whether an input varies by no more than its square's rounding.
+
+    Inputs that change no prediction do not matter.
+    """
     extremes = each_block(rows, _extremes, lambda subjects: ())
     low, high, largest = np.array(extremes).transpose(1, 0, 2)
     widths = high.max(axis=0) - low.min(axis=0)
-    return bool(((widths > 0) & (widths < narrow * largest.max(axis=0))).any())
+    narrow_ones = (widths > 0) & (widths < narrow * largest.max(axis=0))
+    return any(_is_read(model, rows, params, j) for j in np.flatnonzero(narrow_ones))
+
+
+def _is_read(model, rows, params, column):
+    """Return whether predictions change with a column of the inputs."""
+    if isinstance(rows, DosedRows):
+        return rows.names is None or rows.names[column] == "TIME"
+    if model.structure is None or not rows.in_memory:
+        return True
+    changed = copy(rows)
+    changed.inputs = rows.inputs.copy()
+    changed.inputs[:, column] = changed.inputs[0, column]
+    changed._by_column = None
+    means = model.prior_moments(rows, params)[0]
+    f, other = (model.predict_rows(x, means, params.numeric) for x in (rows, changed))
+    return not np.array_equal(f, other, equal_nan=True)
 
 
 def _extremes(rows):

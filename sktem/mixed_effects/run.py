@@ -12,6 +12,7 @@ from sktem.mixed_effects.ascent import can_climb, climb, hidden_share
 from sktem.mixed_effects.last_climb import LastClimb
 from sktem.mixed_effects.path import Path, complete_data_errors
 from sktem.mixed_effects.problem import Problem
+from sktem.mixed_effects.unusual_fits import inseparable
 from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["BURN_IN", "BurnInRule", "MixedEffectsRun", "MixedEffectsState"]
@@ -83,6 +84,8 @@ class MixedEffectsRun:
         Why the estimates may not be at a maximum of the likelihood.
     arrived : bool
         Whether Newton steps have arrived at a maximum when the burn-in was over.
+    is_hopeless : bool
+        Whether variances cannot be separated, so that there is no maximum to look for.
     """
 
     def __init__(self, problem: Problem, n_burn_in: int, longest: int, tol: float):
@@ -98,6 +101,7 @@ class MixedEffectsRun:
         self.next_look = 4 * n_burn_in
         self.n_jumps = self.n_climbs = 0
         self.doubt, self.arrived = "", False
+        self.is_hopeless = bool(inseparable(problem))
 
     @property
     def phase(self) -> Phase:
@@ -116,6 +120,8 @@ class MixedEffectsRun:
         steps = done[-1] - (done[-2] if len(done) > 1 else 0)
         self.path.add(state.params, steps * state.history.step_size[-1])
         epoch = len(self.path)
+        if self.tol and self.is_hopeless and epoch >= self.n_burn_in:
+            return True
         if self.tol and epoch == self.n_burn_in and self._has_arrived(state):
             state.converged = True
             return True
@@ -213,7 +219,10 @@ class MixedEffectsRun:
         stopped = state.stopped and not state.converged
         if self.arrived or stopped or state.interrupted or state.solver.s is None:
             return
-        if not self._can_climb():
+        if self.problem.model.design.n_latents == 0 and state.converged:
+            self.doubt = self.last_climb.doubt_of_regression(state.params)
+            state.converged = not self.doubt
+        if self.is_hopeless or not self._can_climb():
             return
         ascent = self._ascended(state)
         self.doubt = self.last_climb.doubt(ascent)

@@ -5,19 +5,63 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from scipy.stats import chi2
 
+from sktem.mixed_effects.endpoints import EndpointError
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.residual_errors import ProportionalError
 from sktem.mixed_effects.rows import DosedRows, GroupedRows
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
 
-__all__ = ["unusual"]
+__all__ = ["inseparable", "unobserved", "unusual", "unusual_patients"]
 
 #: Share of predictions that are zero, as they should, from which these matter.
 MOST_ZEROS = 0.01
 #: From which factor, and robust standard deviations, a subject is far from the others.
 FAR_FACTOR, FAR_WIDTHS = 30, 8
+#: Probability of random effects as large as those of a new subject who is told.
+FAR_PROBABILITY = 1e-6
+#: Numbers that stand for missing values in many data sets.
+CODES = (-99.0, -999.0, -9999.0)
+
+
+def inseparable(problem) -> str:
+    """Return which variances these subjects cannot separate, empty if there are none.
+
+    The fit ends with the burn-in then.
+    """
+    model, rows = problem.model, problem.rows
+    design = model.design
+    free = [design.names[design.latents[j]] for j in design.free_variances]
+    if not free or len(rows) == 1 or design.priors is not None:
+        return ""
+    error_is_free = model.closed_residual is not None or any(
+        entry.kind == "residual" for entry in design.numeric
+    )
+    if error_is_free and rows.row_counts.max() == 1:
+        return (
+            f"Each subject has one row: the variances of {free} and the residual error "
+            "cannot be separated. Check groups, pass omega=[], or give one of them a "
+            "value by fixed. The fit ends with its burn-in, and its variances are "
+            "about those of the start."
+        )
+    if design.occasions is None or problem.occasions is None:
+        return ""
+    one = (np.sum(problem.occasions == problem.occasions, axis=1) <= 1).all()
+    held = set(design.held_variances)
+    levels = [
+        design.names[p]
+        for j, p in enumerate(design.random)
+        if p in design.occasions.parameters and j not in held
+    ]
+    if not (one and levels):
+        return ""
+    return (
+        f"Each subject has one occasion: the variances of {levels} between subjects "
+        "and between occasions cannot be separated. Check the column of occasions, or "
+        "leave occasions out. The fit ends with its burn-in."
+    )
 
 
 def unusual(problem, state):
@@ -27,18 +71,10 @@ def unusual(problem, state):
     random = [design.names[p] for p in design.latents]
     messages = _about_data(problem, state)
     free = [random[j] for j in design.free_variances]
-    error_is_free = model.closed_residual is not None or any(
-        entry.kind == "residual" for entry in design.numeric
-    )
     if free and len(rows) == 1:
         messages.append(
             f"There is one subject: the variances of {free} cannot be learned from it. "
             "Check groups, or pass omega=[]."
-        )
-    elif free and error_is_free and rows.row_counts.max() == 1:
-        messages.append(
-            f"Each subject has one row: the variances of {free} and the residual error "
-            "cannot be separated. Check groups, or pass omega=[]."
         )
     low = model.at_floor(params)[: len(random)]
     bound = [random[j] for j in np.flatnonzero(low)]
@@ -49,7 +85,15 @@ def unusual(problem, state):
             "and standard errors of the others as conditional on that."
         )
     vector = ParameterVector(model)
-    at_floor = np.flatnonzero(vector.residual_at_floor(params)[vector.is_residual])
+    unseen, of_unseen = _unseen_kinds(model, rows)
+    if unseen:
+        messages.append(
+            f"There are no observations of CMT {unseen}: leave out of residual_error "
+            "what is said of them."
+        )
+    low_errors = vector.residual_at_floor(params)[vector.is_residual]
+    low_errors &= ~np.isin(vector.which_residual, of_unseen)
+    at_floor = np.flatnonzero(low_errors)
     if vector.passes_through(params):
         messages.append(
             "The residual error is at its lower bound: the model passes through all "
@@ -57,12 +101,16 @@ def unusual(problem, state):
         )
     elif len(at_floor):
         which = vector.which_residual[at_floor[0]]
-        letter = design.residual_names[which].removeprefix("residual_")[0]
+        name = design.residual_names[which]
+        letter = name.removeprefix("residual_")[0]
         simpler = {"a": "proportional"}.get(letter, "constant")
+        advice = f'Pass residual_error="{simpler}"'
+        if not model.error.regresses:
+            name_of = {"a": 'Pass "poisson"'}
+            advice = name_of.get(letter, "Leave out categories that do not occur")
         messages.append(
-            f"The residual parameter {design.residual_names[which]!r} is at its lower "
-            "bound: the data do not ask for it. Pass "
-            f'residual_error="{simpler}", or take estimates and standard errors of the '
+            f"The residual parameter {name!r} is at its lower bound: the data do not "
+            f"ask for it. {advice}, or take estimates and standard errors of the "
             "others as conditional on that."
         )
     zeros, impossible = _without_error(model, rows, params)
@@ -104,7 +152,14 @@ def _about_data(problem, state):
             "observations and no dose before any of them, so that the model predicts "
             "0: check the doses (AMT, EVID), or leave these subjects out."
         )
-    messages += _doubtful_values(model, rows)
+    if getattr(rows, "censored", None) is not None and (rows.censored != 0).all():
+        messages.append(
+            "All observations are bounds (CENS): there is no value that a residual "
+            "error could be learned from. Check CENS."
+        )
+    else:
+        messages += _doubtful_values(model, rows)
+    messages += _coded_covariates(model.design, rows)
     if far := _far_subjects(problem, state):
         messages.append(
             f"The parameters of the subjects {far} differ from typical ones by a "
@@ -114,29 +169,103 @@ def _about_data(problem, state):
     return messages
 
 
+def unusual_patients(fitted) -> list[str]:
+    """Return messages on new subjects who are not as the population is."""
+    model, rows, params = fitted.model, fitted.rows, fitted.params
+    messages = _doubtful_values(model, rows)
+    if not model.design.n_latents:
+        return messages
+    root = model.prior_moments(rows, params)[1]
+    white = np.linalg.solve(root, fitted.random_effects().T)
+    far = chi2.sf((white**2).sum(axis=0), len(root)) < FAR_PROBABILITY
+    if far.any():
+        messages.append(
+            f"The random effects of the subjects {fitted.problem.labels[far].tolist()} "
+            f"are farther from zero than in one of {1 / FAR_PROBABILITY:,.0f} subjects "
+            "of the population: check the units of AMT and DV, and TIME."
+        )
+    return messages
+
+
+def unobserved(records) -> list[str]:
+    """Return a message on subjects without observations, who are left out."""
+    counts = np.add.reduceat(records.observed.astype(int), records.offsets[:-1])
+    labels = records.labels[counts == 0].tolist()
+    if not labels:
+        return []
+    return [f"The subjects {labels[:5]} have no observations and are left out."]
+
+
+def _unseen_kinds(model, rows):
+    """Return kinds of errors that no row has, and which parameters are theirs."""
+    if not isinstance(model.error, EndpointError) or rows.kinds is None:
+        return [], []
+    unseen = sorted(set(model.error.errors) - set(rows.kinds.tolist()))
+    slots = model.error.slots  # such as "b_2"
+    places = [j for j, s in enumerate(slots) if int(s.split("_")[-1]) in unseen]
+    return unseen, places
+
+
+def _coded_covariates(design, rows):
+    """Return messages on covariates with numbers that stand for missing values."""
+    if not isinstance(rows, GroupedRows):
+        return []
+    messages = []
+    for names, columns in (
+        (design.covariate_names[1:], rows.covariates[:, 1:]),
+        (design.row_covariate_names, rows.row_covariates),
+    ):
+        for name, values in zip(names, columns.T, strict=True):
+            coded = np.isin(values, CODES)
+            if coded.any() and not coded.all() and (values[~coded] >= 0).all():
+                messages.append(
+                    f"The covariate {name!r} is {values[coded][0]:g} in some subjects, "
+                    "and not negative in the others: if that stands for a missing "
+                    "value, put a typical one in its place, or leave them out."
+                )
+    return messages
+
+
 def _doubtful_values(model, rows):
     """Return messages on records whose values are not what they are taken for."""
-    if not isinstance(rows, DosedRows) or rows.events is None:
+    if not isinstance(rows, DosedRows) or rows.events is None or model.error is None:
         return []
-    if rows.censored is not None and (rows.censored != 0).all() and model.error:
-        return [
-            "All observations are bounds (CENS): there is no value that a residual "
-            "error could be learned from. Check CENS."
-        ]
-    exact = rows.y <= 0
-    if rows.censored is not None:
-        exact &= rows.censored == 0
-    if not (isinstance(model.error, ProportionalError) and exact.any()):
-        return []
+    censored = np.zeros(len(rows.y)) if rows.censored is None else rows.censored
+    messages = []
+    relative = _with_relative_error(model.error, rows)
+    if (relative & (censored == 1) & (rows.y <= 0)).any():
+        messages.append(
+            "CENS is 1 where DV is zero or less, which says nothing but that values "
+            "are negative: DV has to be the limit of quantification there."
+        )
+    zero = (rows.y == 0) & (censored == 0)
+    zeros = np.flatnonzero(rows.sums((~zero).astype(float)) == 0)
+    zeros = zeros[rows.lengths[zeros] > 1]
+    if len(zeros) and model.error.regresses and len(zeros) <= len(rows) / 8:
+        labels = rows.events.records.labels[zeros].tolist()
+        messages.append(
+            f"All observations of the subjects {labels} are zero: if they are below a "
+            "limit of quantification, set CENS to 1 and DV to the limit; if the dose "
+            "was not taken, leave it out."
+        )
+    exact = relative & (rows.y <= 0) & (censored == 0)
     exact &= ~rows.events.records.undosed[rows.events.records.observed]
-    if not exact.any():
-        return []
-    return [
-        f"{exact.sum()} of {rows.n_rows} observations after a dose are zero or less, "
-        "which is all of the prediction to a proportional error, and inflates it. If "
-        "they are below a limit of quantification, set CENS to 1 and DV to the limit, "
-        'or MDV to 1; else pass residual_error="combined".'
-    ]
+    if exact.any():
+        messages.append(
+            f"{exact.sum()} of {rows.n_rows} observations after a dose are zero or "
+            "less, which is all of the prediction to a proportional error, and "
+            "inflates it. If they are below a limit of quantification, set CENS to 1 "
+            'and DV to the limit, or MDV to 1; else pass residual_error="combined".'
+        )
+    return messages
+
+
+def _with_relative_error(error, rows):
+    """Return which rows have a proportional error."""
+    if not isinstance(error, EndpointError):
+        return np.full(len(rows.y), isinstance(error, ProportionalError))
+    kinds = [k for k, e in error.errors.items() if isinstance(e, ProportionalError)]
+    return np.isin(rows.kinds, kinds)
 
 
 def _far_subjects(problem, state):

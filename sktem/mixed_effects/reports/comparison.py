@@ -164,5 +164,16 @@ def _check_same_data(fits):
             "fits must be of the same data, got numbers of subjects and observations "
             f"{sorted(sizes)}"
         )
+    all_rows = [f.fitted_.rows for f in fits if f.fitted_.rows.in_memory]
+    if not all(
+        np.array_equal(getattr(rows, name), getattr(all_rows[0], name))
+        for rows in all_rows
+        for name in ("y", "censored")
+    ):
+        raise ValueError(
+            "fits must be of the same data, got other observations: likelihoods of "
+            "other units, or of logarithms, do not compare (an error on logarithms is "
+            'residual_error="exponential", with y as it is)'
+        )
     if not np.isfinite([f.log_likelihood() for f in fits]).all():
         raise ValueError("the log-likelihood of a fit is not finite")

@@ -1,0 +1,262 @@
+"""Studies with odd data are fitted as far as they go, and what is odd is told."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem import NonlinearMixedEffectsRegressor
+from sktem.compartments import OneCompartment, Responses, read_nonmem
+from sktem.evaluation import compare
+from sktem.exceptions import FitWarning
+from sktem.mixed_effects.unusual_fits import inseparable
+
+MODEL = OneCompartment("first-order")
+
+
+def study(n=16, times=(0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0)):
+    """Return records of one dose, with errors of 10 % and random effects of .3."""
+    rng = np.random.default_rng(0)
+    m = len(times) + 1
+    frame = pd.DataFrame({
+        "ID": np.repeat(np.arange(1, n + 1), m),
+        "TIME": np.tile([0.0, *times], n),
+        "AMT": np.tile([100.0] + [0.0] * (m - 1), n),
+        "CMT": np.tile([1] + [2] * (m - 1), n),
+        "WT": np.repeat(rng.uniform(50, 90, n), m),
+    })  # fmt: skip
+    typical = {"CL": 4.0, "V": 30.0, "KA": 1.0}
+    psi = {k: v * np.exp(0.3 * rng.standard_normal(n)) for k, v in typical.items()}
+    f = MODEL.predict(frame, psi)
+    frame["DV"] = f * np.exp(0.1 * rng.standard_normal(len(f)))
+    return frame
+
+
+def oral(**settings):
+    settings = {"residual_error": "proportional", "random_state": 0, **settings}
+    return NonlinearMixedEffectsRegressor(
+        MODEL, parameters={"CL": 2.0, "V": 20.0, "KA": 1.5}, **settings
+    )
+
+
+def told(est, *data):
+    """Return the fit, and all that it warns of."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        est.fit(*data)
+    return est, " ".join(str(one.message) for one in found)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return oral().fit(read_nonmem(study()))
+
+
+def test_columns_that_nobody_reads_may_hold_anything(fit):
+    frame = study()
+    frame["STAMP"] = 1.7e18 + 1e10 * np.arange(len(frame))
+    frame.loc[frame.ID == 3, "WT"] = np.nan
+    other = oral().fit(read_nonmem(frame))
+    assert other.converged_
+    assert other.population_parameters_ == fit.population_parameters_
+    # Methods on new data do without them.
+    new = frame.drop(columns=["STAMP", "WT"])
+    np.testing.assert_array_equal(other.predict(new), fit.predict(study()))
+    by_name = other.individual_parameters(new)
+    np.testing.assert_array_equal(
+        by_name["CL"], fit.individual_parameters(study())["CL"]
+    )
+    assert np.isfinite(other.simulate(new, random_state=0)[1:8]).all()
+    # Covariates have to be there, and to be numbers.
+    weighted = oral(covariates={"CL": "WT"}, max_iter=5, tol=0)
+    with pytest.raises(ValueError, match=r"record 17 \(ID 3, TIME 0\): WT must be"):
+        weighted.fit(read_nonmem(frame))
+    weighted.fit(read_nonmem(study()))
+    with pytest.raises(ValueError, match="no column 'WT', which the fit has"):
+        weighted.predict(new)
+
+
+def test_stamps_matter_where_a_function_reads_them():
+    rng = np.random.default_rng(0)
+    groups, time = np.repeat(np.arange(20), 5), np.tile(np.arange(5.0), 20)
+    X = pd.DataFrame({"t": time, "stamp": 1.7e9 + time})
+    size = np.exp(0.3 * rng.standard_normal(20))[groups]
+    y = size * np.exp(-0.3 * time) + 0.02 * rng.standard_normal(100)
+    settings = {"parameters": {"A": 1.0, "k": 0.3}, "omega": ["A"], "random_state": 0}
+
+    def by_time(p, X):
+        return p["A"] * np.exp(-p["k"] * X["t"])
+
+    def by_stamp(p, X):
+        return p["A"] * np.exp(-p["k"] * (X["stamp"] - 1.7e9))
+
+    for function, is_read in ((by_time, False), (by_stamp, True)):
+        est = NonlinearMixedEffectsRegressor(function, **settings)
+        est, words = told(est, X, y, groups)
+        assert est.converged_ != is_read
+        assert ("An input hardly varies" in words) == is_read
+
+
+def test_one_row_a_subject_is_told_at_once(monkeypatch):
+    frame = study(60)
+    one = frame[(frame.AMT > 0) | (frame.TIME == 4.0)]
+    words = "Each subject has one row.*by fixed"
+    est = oral(max_iter=400)
+    started = []
+    monkeypatch.setattr(
+        type(est), "_after_epoch",
+        lambda self, state: started.append(state) or state.run.after_epoch(state),
+    )  # fmt: skip
+    with pytest.raises(FitWarning, match=words):  # warnings are errors here
+        est.fit(read_nonmem(one))
+    assert not started
+    est, found = told(est, read_nonmem(one))
+    assert "Each subject has one row" in found
+    assert est.n_iter_ == est.n_burn_in
+    assert not est.converged_
+    # With two rows of one subject, or an error that is known, there is an answer.
+    two = frame[(frame.AMT > 0) | (frame.TIME == 4.0) | (frame.ID == 1)]
+    known = {"max_iter": 5, "tol": 0}
+    assert not inseparable(oral(**known).fit(read_nonmem(two)).fitted_.problem)
+    known["fixed"] = {"b": 0.1}
+    assert not inseparable(oral(**known).fit(read_nonmem(one)).fitted_.problem)
+
+
+def test_one_occasion_a_subject_is_told_at_once():
+    frame = study()
+    frame["OCC"] = 1
+    est, words = told(oral(occasions={"OCC": ["CL"]}), read_nonmem(frame))
+    assert "Each subject has one occasion: the variances of ['CL']" in words
+    assert est.n_iter_ == est.n_burn_in
+    settings = {"occasions": {"OCC": ["CL"]}, "max_iter": 5, "tol": 0}
+    only = oral(omega=["V", "KA"], **settings).fit(read_nonmem(frame))
+    assert not inseparable(only.fitted_.problem)
+    frame.loc[(frame.ID == 1) & (frame.TIME > 5), "OCC"] = 2
+    two = oral(**settings).fit(read_nonmem(frame))
+    assert not inseparable(two.fitted_.problem)
+
+
+def test_a_covariate_of_zeros_has_no_effect():
+    frame = study()
+    frame["SEX"] = 0
+    est, words = told(oral(covariates={"CL": "SEX"}), read_nonmem(frame))
+    assert "does not depend on ['beta_SEX(CL)']" in words
+    assert est.covariate_effects_ == {("CL", "SEX"): 0.0}
+    frame["SEX"] = frame.ID % 2
+    est = oral(covariates={"CL": "SEX"}).fit(read_nonmem(frame))
+    assert est.converged_
+    assert est.covariate_effects_["CL", "SEX"] != 0
+
+
+def test_regressions_without_random_effects_have_to_be_determined():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(1, 5, (60, 1))
+    y = 2 + 6 * X[:, 0] + 0.1 * rng.standard_normal(60)
+    for function, is_known in (
+        (lambda p, X: p["a"] * p["b"] * X[:, 0], False),
+        (lambda p, X: p["a"] + p["b"] * X[:, 0], True),
+    ):
+        est = NonlinearMixedEffectsRegressor(
+            function, parameters={"a": 1.0, "b": 1.0}, omega=[], random_state=0,
+        )  # fmt: skip
+        est, words = told(est, X, y)
+        assert est.converged_ == is_known
+        assert ("do not determine ['a', 'b']" in words) != is_known
+
+
+def test_hazards_without_events_have_no_maximum():
+    time = np.random.default_rng(0).exponential(10.0, 50)
+    model = Responses(None, parameters=["h"], hazards={1: lambda p, r, c: p.h})
+    for n_events in (0, 20):
+        frame = {
+            "ID": np.arange(50), "TIME": time, "DV": (np.arange(50) < n_events) * 1.0,
+            "EVID": np.zeros(50), "CMT": np.ones(50),
+        }  # fmt: skip
+        est = NonlinearMixedEffectsRegressor(
+            model, parameters={"h": 0.3}, omega=[], residual_error="event",
+            random_state=0,
+        )  # fmt: skip
+        est, words = told(est, read_nonmem(frame))
+        assert est.converged_ == bool(n_events)
+        assert bool(words) != bool(n_events)
+    found = est.population_parameters_["h"]
+    assert found == pytest.approx(20 / time.sum(), rel=1e-5)
+
+
+def test_fits_of_other_observations_do_not_compare(fit):
+    pytest.importorskip("pandas")
+    frame = study()
+    smaller = oral(omega=["CL", "V"]).fit(read_nonmem(frame))
+    assert len(compare(fit, smaller)) == 2
+    frame["DV"] *= 2
+    with pytest.raises(ValueError, match="got other observations"):
+        compare(fit, oral().fit(read_nonmem(frame)))
+
+
+def weight_is_coded(frame):
+    frame.loc[frame.ID == 3, "WT"] = -99.0
+
+
+def limits_are_zero(frame):
+    low = (frame.AMT == 0) & (frame.DV < 0.5)
+    frame.loc[low, ["CENS", "DV"]] = [1, 0.0]
+
+
+def limits_are_given(frame):
+    low = (frame.AMT == 0) & (frame.DV < 0.5)
+    frame.loc[low, ["CENS", "DV"]] = [1, 0.5]
+
+
+def one_is_all_zero(frame):
+    frame.loc[(frame.ID == 4) & (frame.AMT == 0), "DV"] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "words"),
+    [
+        (weight_is_coded, {"covariates": {"CL": "WT"}}, "covariate 'WT' is -99 in"),
+        (lambda frame: None, {"covariates": {"CL": "WT"}}, ""),
+        (limits_are_zero, {}, "CENS is 1 where DV is zero or less"),
+        (limits_are_given, {}, ""),
+        (one_is_all_zero, {"residual_error": "combined"}, "subjects [4] are zero"),
+        (lambda frame: None, {"residual_error": {2: "proportional", 3: "constant"}},
+         "no observations of CMT [3]"),
+    ],
+)  # fmt: skip
+def test_what_values_may_mean_is_told(change, settings, words):
+    frame = study()
+    frame["CENS"] = 0
+    change(frame)
+    found = told(oral(max_iter=5, tol=0, **settings), read_nonmem(frame))[1]
+    assert words in found
+    assert bool(words) == bool(found)
+
+
+def test_new_patients_who_are_not_of_the_population():
+    est = oral(omega_start={"CL": 0.09, "V": 0.09, "KA": 0.09}, fixed={"b": 0.1})
+    frame = study(2)
+    assert len(est.individual_parameters(frame)["CL"]) == 2
+    other = frame.assign(DV=np.where(frame.ID == 2, 1000 * frame.DV, frame.DV))
+    with pytest.warns(FitWarning, match=r"subjects \[2\] are farther.* units"):
+        est.individual_parameters(other)
+    zero = frame.assign(DV=np.where(frame.TIME == 8, 0.0, frame.DV))
+    with pytest.warns(FitWarning, match="2 of 14 observations after a dose are zero"):
+        est.individual_parameters(zero)
+    undrawn = frame[(frame.ID == 1) | (frame.AMT > 0)]
+    with pytest.warns(FitWarning, match=r"subjects \[2\] have no observations"):
+        assert len(est.individual_parameters(undrawn)["CL"]) == 1
+
+
+@pytest.mark.parametrize("y", [np.arange(200) // 5 % 2, np.ones(200)])
+def test_probabilities_at_their_ends(y):
+    est = NonlinearMixedEffectsRegressor(
+        lambda p, X: p["p"], parameters={"p": 0.4}, transforms="logit",
+        residual_error="bernoulli", random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", FitWarning)
+        est.fit(np.ones((200, 1)), y, groups=np.arange(200) // 5)
+    assert not est.converged_
