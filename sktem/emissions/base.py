@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from sktem.emissions.clusters import standardised
 from sktem.emissions.directions import Direction, moved_fields
 from sktem.emissions.scarcity import LabelShares
 from sktem.emissions.spread import Spread
@@ -268,6 +269,24 @@ class Emission(BaseEstimator, ABC):
             Features, from whose clusters a fit may start.
         """
         return X
+
+    def points(self, X: np.ndarray, sample_weight: np.ndarray | None = None):
+        """Return the features on scales that can be compared.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows; NaN is not observed.
+        sample_weight : ndarray of shape (n,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+            Columns of mean 0, and of variance 1 unless features have a scale of their
+            own, with NaN where nothing is observed.
+        """
+        return standardised(self.features(X), sample_weight)
 
     def expected(self, X: np.ndarray, R: np.ndarray, params: Any) -> np.ndarray:
         """Return rows with conditional means where nothing is observed.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.base import Emission, left_alive, start_from
+from sktem.emissions.clusters import centred
 from sktem.emissions.directions import share_directions
 from sktem.emissions.scarcity import LabelShares
 from sktem.kernels.blocks import plain
@@ -81,6 +82,23 @@ class Categorical(Emission):
                 f"Categorical takes codes 0, 1, 2, ... of its categories; column "
                 f"{column} has {X[row, column]:g}"
             )
+
+    def features(self, X):
+        """Return an indicator of each code of each column."""
+        columns = [np.empty((len(X), 0))]
+        for column in X.T:
+            observed = ~np.isnan(column)
+            flags = (column[:, None] == np.unique(column[observed])).astype(np.float64)
+            flags[~observed] = np.nan
+            columns.append(flags)
+        return np.concatenate(columns, axis=1)
+
+    def points(self, X, sample_weight=None):
+        """Return indicators about their means.
+
+        Two codes that differ count as two standardised numbers that differ by as much.
+        """
+        return centred(self.features(X), sample_weight)
 
     def start(self, X, R):
         """Return the shares of the categories in each state."""

@@ -193,6 +193,28 @@ class Columns(Emission):
             except ValueError as error:
                 raise ValueError(f"{error} (in the block {name!r})") from error
 
+    def features(self, X):
+        """Return the features of the blocks."""
+        parts = self.resolved(X).emissions
+        return np.concatenate(
+            [
+                emission.features(columns_of(X, columns))
+                for _, emission, columns in parts
+            ],
+            axis=1,
+        )
+
+    def points(self, X, sample_weight=None):
+        """Return those of the blocks, each on its own scales."""
+        parts = self.resolved(X).emissions
+        return np.concatenate(
+            [
+                emission.points(columns_of(X, columns), sample_weight)
+                for _, emission, columns in parts
+            ],
+            axis=1,
+        )
+
     def start(self, X, R):
         """Return the parameters to begin with of each block."""
         blocks, indices, lengths = [], [], []

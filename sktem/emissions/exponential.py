@@ -57,6 +57,10 @@ class Exponential(Emission):
         """Raise ValueError for negative values."""
         check_positive(self, X, strict=False)
 
+    def features(self, X):
+        """Return logarithms."""
+        return np.log(np.maximum(X, np.finfo(np.float64).tiny))
+
     def start(self, X, R):
         """Return the means of each state."""
         blank = ExponentialParams(np.ones((R.shape[1], X.shape[1])))

@@ -64,6 +64,10 @@ class Gamma(Emission):
         """Raise ValueError for values that are not positive."""
         check_positive(self, X)
 
+    def features(self, X):
+        """Return logarithms."""
+        return np.log(np.maximum(X, np.finfo(np.float64).tiny))
+
     def start(self, X, R):
         """Return shapes and scales of each state."""
         ones = np.ones((R.shape[1], X.shape[1]))

@@ -46,6 +46,10 @@ class LogNormal(Emission):
         """Raise ValueError for values that are not positive."""
         check_positive(self, X)
 
+    def features(self, X):
+        """Return logarithms."""
+        return np.log(np.maximum(X, np.finfo(np.float64).tiny))
+
     def start(self, X, R):
         """Return the moments of the logarithms of each state."""
         return self._logarithms.start(np.log(X), R)

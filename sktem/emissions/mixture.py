@@ -94,11 +94,19 @@ class Mixture(Emission):
             )
         self.emission.check(X)
 
+    def features(self, X):
+        """Return those of the emission of components."""
+        return self.emission.features(X)
+
+    def points(self, X, sample_weight=None):
+        """Return those of the emission of components."""
+        return self.emission.points(X, sample_weight)
+
     def start(self, X, R):
         """Return components from clusters of the rows of each state."""
         K, M = R.shape[1], self.n_components
         X, R = something_observed(np.asarray(X, dtype=np.float64), R)
-        values = _scaled(X)
+        values = np.nan_to_num(self.points(X))
         W = np.zeros((len(X), K, M))
         for k in range(K):
             labels = self._clusters(values, R[:, k])
@@ -246,14 +254,6 @@ def _shares(masses, before):
     totals = masses.sum(axis=1, keepdims=True)
     shares = masses / np.where(alive[:, None], totals, 1.0)
     return np.where(alive[:, None], shares, before), lost
-
-
-def _scaled(X):
-    """Return columns of equal spread, with means where nothing is observed."""
-    mean = np.nanmean(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0)
-    values = np.where(np.isnan(X), 0.0, X - mean)
-    spread = values.std(axis=0)
-    return values / np.where(spread > 0, spread, 1.0)
 
 
 def _chosen(weights, rng):

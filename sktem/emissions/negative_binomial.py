@@ -79,6 +79,10 @@ class NegativeBinomial(Emission):
         """Raise ValueError for values that are no counts."""
         check_counts(self, X)
 
+    def features(self, X):
+        """Return roots, whose spread does not depend on the mean."""
+        return np.sqrt(X)
+
     def start(self, X, R):
         """Return means, and sizes from the variances, of each state."""
         values, observed = zero_filled(X)

@@ -62,6 +62,10 @@ class Poisson(Emission):
         """Raise ValueError for values that are no counts."""
         check_counts(self, X)
 
+    def features(self, X):
+        """Return roots, whose spread does not depend on the mean."""
+        return np.sqrt(X)
+
     def start(self, X, R):
         """Return the means of each state."""
         return start_from(self, X, R, PoissonParams(np.ones((R.shape[1], X.shape[1]))))

@@ -10,6 +10,7 @@ from scipy.special import i0e
 
 from sktem.emissions.base import Emission, column_masses, left_alive, start_from
 from sktem.emissions.bessel import LARGEST_CONCENTRATION, concentration_of, mean_length
+from sktem.emissions.clusters import centred
 from sktem.emissions.directions import FREE, Direction, positive_directions
 
 __all__ = ["VonMises", "VonMisesParams"]
@@ -68,6 +69,14 @@ class VonMises(Emission):
                 f"{X[row, column]:g}: pass numpy.deg2rad(X) if these are degrees, else "
                 "X % (2 * numpy.pi)"
             )
+
+    def features(self, X):
+        """Return points of the circle."""
+        return np.concatenate([np.cos(X), np.sin(X)], axis=1)
+
+    def points(self, X, sample_weight=None):
+        """Return points of the circle about their means."""
+        return centred(self.features(X), sample_weight)
 
     def start(self, X, R):
         """Return mean angles and concentrations of each state."""

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from sktem.emissions.clusters import settled
 from sktem.hidden_markov.chain import ChainParams
 from sktem.hidden_markov.fit_warnings import short_of_rows
 from sktem.hidden_markov.long_sequence import LongSequence
@@ -215,34 +216,20 @@ def _starts(model, X, search, rng):
     if K == 1:
         yield _from_clusters(model, X, np.zeros(X.n_rows, dtype=int))
         return
-    values = features_of_rows(model.emission, X.X)
+    points = model.emission.points(X.X)
+    values = np.nan_to_num(points)  # what is missing is at the mean
     past: list[np.ndarray] = []
     for size in search.windows:
         windows = values if size == 1 else _windows(values, X, size)
         labels = _clusters(windows, K, rng, n_init=2)
-        if labels is not None and not any(np.array_equal(labels, old) for old in past):
+        if size == 1 and np.isnan(points).any():
+            labels = settled(points, labels, K).labels
+        if not any(np.array_equal(labels, old) for old in past):
             past.append(labels)
             yield _from_clusters(model, X, labels)
     for _ in range(search.random):
         labels = _about_random_rows(values, K, rng)
         yield _from_clusters(model, X, labels)
-
-
-def features_of_rows(emission, X) -> np.ndarray:
-    """Return numbers that distances can be taken of, without holes."""
-    if type(emission).__name__ == "Categorical":
-        columns = []
-        for column in X.T:
-            codes = np.unique(column[~np.isnan(column)])
-            columns += [(column == code).astype(float) for code in codes]
-        return np.column_stack(columns) if columns else np.zeros((len(X), 1))
-    X = emission.features(X)
-    observed = ~np.isnan(X)
-    count = np.maximum(observed.sum(axis=0), 1)
-    centre = np.where(observed, X, 0.0).sum(axis=0) / count
-    values = np.where(observed, X - centre, 0.0)
-    spread = np.sqrt((values**2).sum(axis=0) / count)
-    return values / np.where(spread > 0, spread, 1.0)
 
 
 def _windows(values, X, size):
@@ -263,7 +250,7 @@ def _windows(values, X, size):
 
 
 def _clusters(values, K, rng, n_init):
-    """Return labels by k-means, None where there are fewer distinct rows."""
+    """Return labels by k-means."""
     kmeans = KMeans(K, n_init=n_init, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -286,6 +286,7 @@ def _split(rows, n_components, random_state, *, twin, k, seed, n_init):
     rng = np.random.default_rng(seed)
     model, _ = twin._as_emissions()
     points = points_of(np.asarray(rows, dtype=np.float64), model.emission)
+    points = np.nan_to_num(points)  # what is missing is at the mean
     share = R[:, k] / R[:, k].sum()
     members = np.flatnonzero(share > 0)
     if len(members) > RULE.rows:

@@ -83,9 +83,10 @@ class StochasticEMMixture(MixtureEstimator):
     init_params : {"kmeans", "k-means++", "random", "random_from_data"} or callable, \
             default="kmeans"
         The start. Distances are those of standardised numbers and of indicators of
-        labels, with what is missing at the mean; complete rows of Gaussians are left as
-        they are. "kmeans" is the tightest of ten clusterings of up to 16,384 rows, but
-        for a Gaussian emission. A callable gets ``(X, n_components, random_state)``, X
+        labels; complete rows of Gaussians are left as they are. Rows with holes belong
+        to the cluster that is nearest in the columns that they have ("kmeans"), or
+        have the mean in their holes. "kmeans" is the tightest of ten clusterings of up
+        to 16,384 rows, but for complete rows of a Gaussian emission. A callable gets ``(X, n_components, random_state)``, X
         being rows of numbers with codes for labels, and returns responsibilities
         (n_samples, n_components) or labels (n_samples,).
     init_size : int, "auto" or None, default="auto"

@@ -118,7 +118,9 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         Added to the diagonal of covariances.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"} or callable, \
             default="kmeans"
-        The start. "kmeans" and "random" are scikit-learn's to the bit. "k-means++" and
+        The start. "kmeans" and "random" are scikit-learn's to the bit, for rows without
+        holes; those with holes belong to the cluster of "kmeans" that is nearest in the
+        columns that they have (Chi, Chi and Baraniuk 2016). "k-means++" and
         "random_from_data" assign each row to the nearest of the chosen ones. A callable
         gets ``(X, n_components, random_state)`` and returns responsibilities
         (n_samples, n_components) or labels (n_samples,).
