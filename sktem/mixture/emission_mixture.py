@@ -86,9 +86,10 @@ class StochasticEMMixture(MixtureEstimator):
         labels; complete rows of Gaussians are left as they are. Rows with holes belong
         to the cluster that is nearest in the columns that they have ("kmeans"), or
         have the mean in their holes. "kmeans" is the tightest of ten clusterings of up
-        to 16,384 rows, but for complete rows of a Gaussian emission. A callable gets ``(X, n_components, random_state)``, X
-        being rows of numbers with codes for labels, and returns responsibilities
-        (n_samples, n_components) or labels (n_samples,).
+        to 16,384 rows, but for complete rows of a Gaussian emission. A callable gets
+        ``(X, n_components, random_state)``, X being rows of numbers with codes for
+        labels, and returns responsibilities (n_samples, n_components) or labels
+        (n_samples,).
     init_size : int, "auto" or None, default="auto"
         Rows, drawn at random, from which the start is made; None means all.
     n_init : int, default=1
