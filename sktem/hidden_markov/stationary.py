@@ -27,8 +27,10 @@ class Ascent(NamedTuple):
         Gain of a step, as a share of the objective, below which it ends.
     least : float
         Probabilities are not below, so that states stay joined.
-    inside : float
-        Share of a probability by which a step can make it smaller.
+    sufficient : float
+        Share of the gain of a step in its slope: less is gained where it goes too far.
+    kept : float
+        Share of a probability that is left after a step.
     damping : float
         Share of the first states that is added to the transitions of each state.
     """
@@ -37,7 +39,8 @@ class Ascent(NamedTuple):
     halvings: int = 30
     gain: float = 1e-15
     least: float = 1e-100
-    inside: float = 0.95
+    sufficient: float = 0.25
+    kept: float = 0.01
     damping: float = 1e-3
 
 
@@ -126,11 +129,11 @@ def transitions_of(first, counts, candidates, groups) -> np.ndarray:
         step, gain = _scoring_step(first, counts, A, group)
         if not gain > ASCENT.gain * abs(now):
             break
-        shrinks = -step[free] / A[free]
-        size = min(1.0, ASCENT.inside / max(shrinks.max(), 1e-300))
+        size = 1.0
         for _ in range(ASCENT.halvings):
-            moved = above_zero(A + size * step)
-            if (then := value(moved)) > now:
+            # What runs to zero takes large steps, and must not hold the others.
+            moved = above_zero(np.maximum(A + size * step, ASCENT.kept * A))
+            if (then := value(moved)) > now + ASCENT.sufficient * size * gain:
                 break
             size /= 2.0
         else:
