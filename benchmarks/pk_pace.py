@@ -5,8 +5,9 @@ compiles what takes time only once: the start (a regression of all subjects toge
 the iterations of SAEM, the Newton steps on the likelihood, the likelihood and the
 standard errors of the finished fit. The studies: warfarin (32 subjects, oral doses as
 records), theophylline (12, model of the library), 32 simulated subjects by the closed
-form of one compartment with absorption, by its differential equations, compiled, with
-predictions at 200 sets of their parameters, and with a lag time; and 2,000 simulated
+form of one compartment with absorption, by its differential equations, with
+predictions at 200 sets of their parameters, by such that are integrated (they might
+depend on the time), and with a lag time; and 2,000 simulated
 subjects with two doses, ten observations and two compartments, all four parameters
 random.
 
@@ -86,7 +87,7 @@ def two_compartments():
     }
 
 
-def oral(by_equations=False, lag=None):
+def oral(by_equations=False, lag=None, of_time=False):
     """Return 32 subjects of a closed form, of the same by equations, or with a lag."""
     typical = {"CL": 4.0, "V": 30.0, "KA": 1.0}
     if lag is not None:
@@ -102,8 +103,17 @@ def oral(by_equations=False, lag=None):
             absorbed = p.KA * A[0]
             return -absorbed, absorbed - p.CL / p.V * A[1]
 
-        model = ODE(rhs, parameters=list(typical), n_states=2,
-                    output=lambda A, p: A[1] / p.V)  # fmt: skip
+        @njit
+        def rhs_of_time(t, A, p):
+            absorbed = p.KA * A[0] + 0.0 * t
+            return -absorbed, absorbed - p.CL / p.V * A[1]
+
+        model = ODE(
+            rhs_of_time if of_time else rhs,
+            parameters=list(typical),
+            n_states=2,
+            output=lambda A, p: A[1] / p.V,
+        )
     return (data,), {
         "model": model,
         "parameters": {name: 1.5 * value for name, value in typical.items()},
@@ -116,6 +126,7 @@ CASES = {
     "theophylline": theophylline,
     "oral, closed form": oral,
     "oral, equations": lambda: oral(by_equations=True),
+    "oral, integrated": lambda: oral(by_equations=True, of_time=True),
     "oral, lag time": lambda: oral(lag=0.2),
     "two compartments": two_compartments,
 }

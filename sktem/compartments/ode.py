@@ -9,7 +9,13 @@ from numbers import Integral, Real
 import numpy as np
 
 from sktem.choices import check_choice, check_number
-from sktem.compartments.functions import check_values, compilable, compiled_rhs
+from sktem.compartments.functions import (
+    check_values,
+    compilable,
+    compiled_rhs,
+    pointer_to,
+)
+from sktem.compartments.linear_forms import linear_equations
 from sktem.compartments.models import CompartmentModel
 from sktem.compartments.scipy_amounts import scipy_amounts
 
@@ -27,7 +33,11 @@ def _record(names) -> type:
 class ODE(CompartmentModel):
     """A model whose amounts follow differential equations.
 
-    The integrator starts anew at each dose, end of an infusion and record.
+    The integrator starts anew at each dose, end of an infusion and record. Linear
+    equations with constants that depend on parameters alone are solved exactly instead,
+    by exponentials of their matrices, which is ten times as fast: they are known by
+    calling ``rhs`` with objects that allow nothing else. For that it has to be without
+    branches, ``try`` and arrays that it fills: ``return -p.K * A[0], p.K * A[0]``.
 
     Parameters
     ----------
@@ -125,6 +135,7 @@ class ODE(CompartmentModel):
         self.max_steps = max_steps
         self._record = _record(self.parameters)
         self._compiled = None
+        self._is_integrated = False
 
     def __repr__(self):
         """Return what names it."""
@@ -165,26 +176,27 @@ class ODE(CompartmentModel):
         return amounts
 
     def _amounts(self, records, steps, psi):
-        """Return amounts by integration."""
+        """Return amounts by integration, of linear equations by exponentials."""
+        from sktem.compartments.kernels import integrate, matrix_exponential
+
         values = np.column_stack([psi.values[name] for name in self.parameters])
         values = np.ascontiguousarray(values)
         initial = self._initial(psi, len(values))
-        if self._compiled is None:
-            check_values(self.rhs, self._record(*values[0].tolist()), self.n_states)
-        compiled = self._compiled_rhs()
-        if not compiled:
-            return scipy_amounts(self, SCIPY_METHODS, steps, values, initial, psi)
-        from sktem.compartments.kernels import integrate
-
+        equations = None
+        if not self._is_integrated:
+            equations = linear_equations(self.rhs, self._record, values, self.n_states)
+            self._is_integrated = equations is None
+        if equations is None:
+            compiled = self._compiled_rhs(values[0])
+            if not compiled:
+                return scipy_amounts(self, SCIPY_METHODS, steps, values, initial, psi)
+        else:
+            compiled = pointer_to(matrix_exponential.unused)
+            values = equations.reshape(len(values), -1)
         control = integrate.Control(
-            float(self.rtol),
-            float(self.atol),
-            int(self.max_steps),
-            0,
-            0,
-            -1,
-            self.n_states,
-        )
+            float(self.rtol), float(self.atol), int(self.max_steps), 0, 0, -1,
+            self.n_states, int(equations is not None),
+        )  # fmt: skip
         amounts = np.empty((len(records), self.n_states))
         integrate.integrate(
             compiled.pointer, control, steps, values, psi.of_record, initial, 0,
@@ -196,13 +208,15 @@ class ODE(CompartmentModel):
         """Return the attributes that the model with fewer steps has instead."""
         return {"max_steps": min(self.max_steps, most)}
 
-    def _compiled_rhs(self):
+    def _compiled_rhs(self, values):
         """Return the right-hand side for compiled code, False for SciPy's integrators.
 
         Plain Python that numba does not take stays as it is.
         """
         from numba.core.errors import NumbaError
 
+        if self._compiled is None:
+            check_values(self.rhs, self._record(*values.tolist()), self.n_states)
         function = None if self.method == "stiff" else compilable(self.rhs)
         if function is None:
             return False

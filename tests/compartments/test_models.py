@@ -55,7 +55,16 @@ def oral_three(t, A, p):
     return -passed, passed - flow - second - third, second, third
 
 
-COMPILED = njit(oral_three)
+def of_time(t, A, p):
+    """Return the same, which is integrated since it might depend on the time."""
+    flow = p.CL / p.V1 * A[1] + 0.0 * t
+    second = p.Q2 * (A[1] / p.V1 - A[2] / p.V2)
+    third = p.Q3 * (A[1] / p.V1 - A[3] / p.V3)
+    passed = p.KA * A[0]
+    return -passed, passed - flow - second - third, second, third
+
+
+COMPILED = njit(of_time)
 
 
 def ode(rhs, parameters, n_states, **settings):
@@ -76,9 +85,26 @@ def test_closed_form_is_that_of_the_equations(name):
 def test_scipy_integrates_the_same(name, method):
     psi = {**THREE, "KA": 0.7}
     closed = ThreeCompartment(absorption="first-order").amounts(REGIMENS[name], psi)
-    model = ode(oral_three, list(psi), 4, method=method)
+
+    def plain(t, A, p):
+        return [value + 0.0 * sum({"t": t}.values()) for value in oral_three(t, A, p)]
+
+    model = ode(plain, list(psi), 4, method=method)
     found = model.amounts(REGIMENS[name], psi)
+    assert model._is_integrated
     np.testing.assert_allclose(found, closed, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["non-stiff", "stiff"])
+@pytest.mark.parametrize("rhs", [oral_three, njit(oral_three)])
+@pytest.mark.parametrize("name", REGIMENS)
+def test_linear_equations_are_exact(name, rhs, method):
+    psi = {**THREE, "KA": 0.7}
+    closed = ThreeCompartment(absorption="first-order").amounts(REGIMENS[name], psi)
+    model = ode(rhs, list(psi), 4, method=method)
+    found = model.amounts(REGIMENS[name], psi)
+    assert not model._is_integrated
+    np.testing.assert_allclose(found, closed, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", REGIMENS)
@@ -394,13 +420,13 @@ def test_plain_python_is_compiled_where_nothing_may_change():
     rate = 0.3
 
     def plain(t, A, p):
-        return [-p.K * np.exp(0.0) * A[0]]
+        return [-p.K * np.exp(0.0 * t) * A[0]]
 
     def of_outside(t, A, p):
-        return [-rate * A[0]]
+        return [-rate * A[0] + 0.0 * t]
 
     def of_python(t, A, p):
-        return [-sum({"K": p.K}.values()) * A[0]]
+        return [-sum({"K": p.K}.values()) * A[0] + 0.0 * t]
 
     records = {"ID": [1, 1, 1], "TIME": [0, 1, 5], "AMT": [10, 0, 0]}
     for rhs, is_compiled in ((plain, True), (of_outside, False), (of_python, False)):

@@ -8,6 +8,7 @@ from numba import njit
 from scipy.integrate import DOP853
 
 from sktem.compartments.kernels.elimination import solve
+from sktem.compartments.kernels.matrix_exponential import propagate
 from sktem.compartments.kernels.schedule import BOLUS, RATE, RECORD, RESET
 from sktem.kernels.borrowed import address
 from sktem.kernels.options import INNER, OUTER
@@ -49,6 +50,8 @@ class Control(NamedTuple):
         Where psi has the share of the first of two depots, -1 for no such.
     n_states : int
         Number of amounts.
+    is_linear : int
+        1 where psi has linear equations (:func:`propagate`), 0 with a function.
     """
 
     relative: float
@@ -58,6 +61,7 @@ class Control(NamedTuple):
     input_place: int
     split: int
     n_states: int
+    is_linear: int = 0
 
 
 class Doses(NamedTuple):
@@ -87,6 +91,8 @@ class Work(NamedTuple):
         Amounts at a stage, and their slopes.
     largest, step : pointer
         Largest amount so far, and the length of the next step, 0 where it is not known.
+    matrices : pointer
+        Work array of linear equations.
     """
 
     slopes: Any
@@ -94,6 +100,7 @@ class Work(NamedTuple):
     slope: Any
     largest: Any
     step: Any
+    matrices: Any
 
 
 @njit(**INNER, error_model="numpy")
@@ -166,6 +173,9 @@ def advance(rhs, control, t, elapsed, amounts, psi, rates, doses, work):
     has the length that the last time left.
     """
     if elapsed <= 0.0:
+        return
+    if control.is_linear:
+        propagate(control.n_states, elapsed, amounts, psi, rates, work.matrices)
         return
     n, done = control.n_states, 0.0
     _stage(rhs, control, t, amounts, psi, rates, doses, work, 0)
@@ -333,10 +343,10 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
     times, given, n_given = np.empty(longest), np.empty(longest), np.zeros(1, np.int64)
     state, own = np.empty((14, n)), np.zeros(2)
     doses = Doses(address(times), address(given), address(n_given))
-    amounts, rates = np.empty(n), np.empty(n)
+    amounts, rates, matrices = np.empty(n), np.empty(n), np.empty(6 * (n + 1) ** 2)
     work = Work(
         address(state), address(state[12]), address(state[13]), address(own),
-        address(own[1:]),
+        address(own[1:]), address(matrices),
     )  # fmt: skip
     x, r = address(amounts), address(rates)
     for subject in range(start, stop):
@@ -390,3 +400,4 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
                 work.step[0] = 0.0
     # A last use, until which the arrays live.
     state[0, 0] = own[0] = amounts[0] = rates[0] = times[0] = given[0] = n_given[0] = 0
+    matrices[0] = 0.0

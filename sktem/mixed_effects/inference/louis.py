@@ -70,9 +70,10 @@ def _of_block(model, params, X, draws, weights) -> LouisInformation:
     at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
     # Slopes about a value near their mean, so that squares do not cancel: that of the
     # heaviest points, since slopes are huge at points far out, which have no weight.
-    about = np.zeros((n, p))
-    heaviest = np.argsort(-weights.sum(axis=1), kind="stable")
-    all_points, weights = draws.points[heaviest], weights[heaviest]
+    about, all_points = np.zeros((n, p)), draws.points
+    if at_once < n_points:
+        heaviest = np.argsort(-weights.sum(axis=1), kind="stable")
+        all_points, weights = all_points[heaviest], weights[heaviest]
     label = f"Information: blocks of {draws.kind}"
     for start in counted(range(0, n_points, at_once), label):
         part = all_points[start : start + at_once]
