@@ -52,7 +52,6 @@ def settled(points, labels, K, sample_weight=None, most_rounds=50) -> Clusters:
     """Return clusters that no point leaves, from given ones.
 
     Points go to the nearest centre in their observed columns, and centres to the means
-    Points go to the nearest centre in their observed columns, and centres to the means
     of their points (J. T. Chi, E. C. Chi and R. G. Baraniuk, k-POD: a method for
     k-means clustering of missing data, The American Statistician 70, 2016).
 
