@@ -5,37 +5,58 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import product
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from sktem.images.shapes import border_of
 
-__all__ = ["LEAST_GRADIENT", "OrientationFeatures", "of_unit_norm"]
+__all__ = ["OF_SIGNALS", "OrientationFeatures", "of_unit_norm"]
 
-#: Cells along each axis of images and volumes with as many pixels, and along signals;
-#: the standard deviation of a cell in spacings of the cells.
-CELLS, CELLS_OF_SIGNALS, CELL_SD = 5, 24, 0.525
 
-#: Standard deviation of the gradient in sixteenths of the longest side, and in pixels
-#: at least; in signals.
-GRADIENT_SD, LEAST_GRADIENT_SD, GRADIENT_SD_OF_SIGNALS = 0.55, 0.275, 0.2
+class OrientationRule(NamedTuple):
+    """Sizes of the features.
 
-#: Power of the cosine between a gradient and a direction, and of what a cell adds up in
-#: images and volumes, and in signals.
-SHARPNESS, COMPRESSION, COMPRESSION_OF_SIGNALS = 9, 0.25, 0.5
+    Attributes
+    ----------
+    cells : int
+        Cells along each axis with as many pixels.
+    cell_sd : float
+        Standard deviation of a cell, in spacings of the cells.
+    gradient_sd, least_gradient_sd : float
+        Standard deviation of the gradient in sixteenths of the longest side, and in
+        pixels, at least.
+    sharpness : float
+        Power of the cosine between a gradient and a direction.
+    compression : float
+        Power of what a cell adds up.
+    noise_variances : float
+        Variances of a gradient of noise alone at which a gradient counts half.
+    brightness : float
+        Weight of the brightness of all cells together.
+    reach : float
+        How far the smoothing reaches, in its standard deviations.
+    least_gradient : float
+        Gradients below this share of the largest value of an image are rounding errors.
+    images_at_once : int
+        Images whose channels are computed at once.
+    """
 
-#: Variances of a gradient of noise alone at which a gradient counts half.
-NOISE_VARIANCES = 10.0
+    cells: int = 5
+    cell_sd: float = 0.525
+    gradient_sd: float = 0.55
+    least_gradient_sd: float = 0.275
+    sharpness: float = 9
+    compression: float = 0.25
+    noise_variances: float = 10.0
+    brightness: float = 0.15
+    reach: float = 4.0
+    least_gradient: float = 1e-9
+    images_at_once: int = 256
 
-#: Weight of the brightness of all cells together.
-BRIGHTNESS = 0.15
 
-#: How far the smoothing reaches, in its standard deviations, and gradients that are
-#: rounding errors, as a share of the largest value of an image.
-REACH, LEAST_GRADIENT = 4.0, 1e-9
-
-#: Images whose channels are computed at once.
-IMAGES_AT_ONCE = 256
+OF_IMAGES = OrientationRule()
+OF_SIGNALS = OrientationRule(cells=24, gradient_sd=0.2, compression=0.5)
 
 
 class OrientationFeatures:
@@ -76,6 +97,7 @@ class OrientationFeatures:
         self.noise = np.broadcast_to(np.asarray(noise, dtype=float), n_channels)
         self.relative = relative
         self.is_signal = len(self.image_shape) == 1
+        self.rule = OF_SIGNALS if self.is_signal else OF_IMAGES
 
     @cached_property
     def directions(self) -> np.ndarray:
@@ -87,20 +109,21 @@ class OrientationFeatures:
     @cached_property
     def _matrices(self):
         """Smoothing, derivative and windows of each axis, (n or n_cells, n)."""
-        sixteenths = GRADIENT_SD_OF_SIGNALS if self.is_signal else GRADIENT_SD
-        sd = max(sixteenths * max(self.image_shape) / 16, LEAST_GRADIENT_SD)
-        matrices = []
+        rule, matrices = self.rule, []
+        sd = max(rule.gradient_sd * max(self.image_shape) / 16, rule.least_gradient_sd)
         for n in self.image_shape:
-            beyond = int(np.ceil(REACH * sd))
+            beyond = int(np.ceil(rule.reach * sd))
             gap = np.subtract.outer(np.arange(n), np.arange(-beyond, n + beyond))
             smooth = np.exp(-0.5 * (gap / sd) ** 2) * (np.abs(gap) <= beyond)
             smooth /= smooth.sum(axis=1, keepdims=True)
             # The derivative of a ramp is its slope.
             slope = -gap * smooth
             slope /= np.maximum((slope * -gap).sum(axis=1, keepdims=True), 1e-300)
-            cells = min(CELLS_OF_SIGNALS if self.is_signal else CELLS, n)
+            cells = min(rule.cells, n)
             centres = (np.arange(cells) + 0.5) * n / cells - 0.5
-            window = np.subtract.outer(centres, np.arange(n)) / (CELL_SD * n / cells)
+            window = np.subtract.outer(centres, np.arange(n)) / (
+                rule.cell_sd * n / cells
+            )
             window = np.exp(-0.5 * window**2)
             window /= window.sum(axis=1, keepdims=True)
             smooth, slope = (_at_the_border(m, beyond) for m in (smooth, slope))
@@ -122,15 +145,15 @@ class OrientationFeatures:
 
     def transform(self, images):
         """Return the features of images."""
-        n, parts = images.shape[0], []
-        for start in range(0, n, IMAGES_AT_ONCE):
-            parts.append(self._transform(images[start : start + IMAGES_AT_ONCE]))
+        step, parts = self.rule.images_at_once, []
+        for start in range(0, images.shape[0], step):
+            parts.append(self._transform(images[start : start + step]))
         return np.concatenate(parts)
 
     def _transform(self, rows):
         images = rows.reshape(-1, *self.image_shape)
         n = images.shape[0] // self.n_channels
-        n_axes = len(self.image_shape)
+        rule, n_axes = self.rule, len(self.image_shape)
         gradient = []
         for along in range(n_axes):
             part = images
@@ -144,31 +167,31 @@ class OrientationFeatures:
         axes = tuple(range(1, n_axes + 1))
         largest = np.max(np.abs(images), axis=axes, keepdims=True)
         zeros, ones = np.zeros_like(size), np.ones_like(size)
-        size = np.where(size > LEAST_GRADIENT * largest[..., None], size, zeros)
+        size = np.where(size > rule.least_gradient * largest[..., None], size, zeros)
         cosines = slopes @ self.directions.T / np.where(size > 0, size, ones)
         if self.noise.any():
-            limit = np.tile(NOISE_VARIANCES * self._noise_of_gradients, (n, 1))
+            limit = np.tile(rule.noise_variances * self._noise_of_gradients, (n, 1))
             squares = size**2
             rest = np.reshape(limit, size.shape) + squares
             size = size * squares / np.where(squares > 0, rest, ones)
-        channels = size * np.clip(cosines, 0.0, None) ** SHARPNESS
+        channels = size * np.clip(cosines, 0.0, None) ** rule.sharpness
         cells, amounts = self._in_cells(images), self._in_cells(channels)
         if self.is_signal:
             values = cells - np.mean(cells, axis=1, keepdims=True)
             spread = np.max(images, axis=1) - np.min(images, axis=1)
-            flat = spread <= LEAST_GRADIENT * largest[:, 0]
+            flat = spread <= rule.least_gradient * largest[:, 0]
             values = np.where(flat[:, None], np.zeros_like(values), values)
-            edges = np.reshape(amounts**COMPRESSION_OF_SIGNALS, (n, -1))
+            edges = np.reshape(amounts**rule.compression, (n, -1))
             parts = [edges, np.reshape(values, (n, -1))]
             features = [of_unit_norm(part) / sqrt(2) for part in parts]
         else:
             total = np.sum(np.reshape(amounts, (n, self.n_channels, -1)), axis=1)
-            features = [of_unit_norm(total**COMPRESSION)]
+            features = [of_unit_norm(total**rule.compression)]
         if self.relative:
             border = border_of(self.image_shape)
             cells = cells - np.median(images[:, border], axis=1)[:, None]
         cells = np.reshape(cells, (n, -1))
-        brightness = BRIGHTNESS / sqrt(cells.shape[1]) * cells
+        brightness = rule.brightness / sqrt(cells.shape[1]) * cells
         return np.concatenate([*features, brightness], axis=1)
 
     def _in_cells(self, values):

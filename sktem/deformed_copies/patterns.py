@@ -5,21 +5,32 @@ from __future__ import annotations
 import itertools
 from functools import cached_property
 from math import sqrt
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sktem.deformed_copies.features import LEAST_GRADIENT, of_unit_norm
+from sktem.deformed_copies.features import OF_SIGNALS, of_unit_norm
 
 __all__ = ["PatternFeatures"]
 
-#: Points that a filter sees, and cosines that it may be.
-TAPS, COSINES = 9, 6
 
-#: Bounds of the ranges of responses, as multiples of their root mean square.
-BOUNDS = (-1.1, -0.3, 0.3, 1.1)
+class PatternRule(NamedTuple):
+    """Sizes of the features.
 
-#: Signals whose responses are computed at once: as many as a cache holds.
-SIGNALS_AT_ONCE = 64
+    Attributes
+    ----------
+    taps, cosines : int
+        Points that a filter sees, and cosines that it may be.
+    bounds : tuple of float
+        Bounds of the ranges of responses, as multiples of their root mean square.
+    signals_at_once : int
+        Signals whose responses are computed at once: as many as a cache holds.
+    """
+
+    taps: int = 9
+    cosines: int = 6
+    bounds: tuple[float, ...] = (-1.1, -0.3, 0.3, 1.1)
+    signals_at_once: int = 64
 
 
 class PatternFeatures:
@@ -37,6 +48,8 @@ class PatternFeatures:
     Several channels are kept apart.
     """
 
+    rule: ClassVar[PatternRule] = PatternRule()
+
     def __init__(self, n_points, n_channels=1):
         self.n_points = n_points
         self.n_channels = n_channels
@@ -44,32 +57,33 @@ class PatternFeatures:
     @cached_property
     def filters(self) -> np.ndarray:
         """Cosines, of shape (n_cosines, n_taps)."""
-        angles = np.pi * (np.arange(TAPS) + 0.5) / TAPS
-        return np.cos(np.outer(np.arange(1, COSINES + 1), angles))
+        taps = self.rule.taps
+        angles = np.pi * (np.arange(taps) + 0.5) / taps
+        return np.cos(np.outer(np.arange(1, self.rule.cosines + 1), angles))
 
     @cached_property
     def distances(self) -> list:
         """How many points the taps of the filters are apart."""
-        octaves = max((self.n_points - 1) // (TAPS - 1), 1).bit_length()
+        octaves = max((self.n_points - 1) // (self.rule.taps - 1), 1).bit_length()
         return [2**octave for octave in range(octaves)]
 
     @property
     def n_features(self) -> int:
         """Number of the features."""
-        responses = self.n_channels * len(self.distances) * COSINES
-        return responses * (len(BOUNDS) + 2)
+        responses = self.n_channels * len(self.distances) * self.rule.cosines
+        return responses * (len(self.rule.bounds) + 2)
 
     def transform(self, signals):
         """Return the features of signals."""
-        n, parts = signals.shape[0], []
-        for start in range(0, n, SIGNALS_AT_ONCE):
-            parts.append(self._transform(signals[start : start + SIGNALS_AT_ONCE]))
+        step, parts = self.rule.signals_at_once, []
+        for start in range(0, signals.shape[0], step):
+            parts.append(self._transform(signals[start : start + step]))
         return np.concatenate(parts)
 
     def _transform(self, rows):
         signals = rows.reshape(-1, 1, self.n_points)
         n = signals.shape[0] // self.n_channels
-        least = LEAST_GRADIENT * np.max(np.abs(signals), axis=2)
+        least = OF_SIGNALS.least_gradient * np.max(np.abs(signals), axis=2)
         shares, sizes = [], []
         for distance in self.distances:
             responses = self.filters @ self._neighbours(signals, distance)
@@ -79,7 +93,7 @@ class PatternFeatures:
             # Responses that are rounding errors are in the range about zero.
             size = np.where(flat, np.full_like(size, np.inf), size)[:, :, None]
             above = [np.ones(flat.shape)]
-            for bound in BOUNDS:
+            for bound in self.rule.bounds:
                 above.append((responses > bound * size).mean(axis=2))
             above.append(np.zeros_like(above[0]))
             shares += [np.sqrt(a - b) for a, b in itertools.pairwise(above)]
@@ -89,13 +103,13 @@ class PatternFeatures:
 
     def _neighbours(self, signals, distance):
         """Return what the taps of the filters see, of shape (n, n_taps, n_points)."""
-        beyond = distance * (TAPS // 2)
+        beyond = distance * (self.rule.taps // 2)
         shape = (signals.shape[0], 1, beyond)
         ends = [
             np.broadcast_to(end, shape)
             for end in (signals[:, :, :1], signals[:, :, -1:])
         ]
         longer = np.concatenate([ends[0], signals, ends[1]], axis=2)
-        starts = range(0, TAPS * distance, distance)
+        starts = range(0, self.rule.taps * distance, distance)
         windows = [longer[:, :, start : start + self.n_points] for start in starts]
         return np.concatenate(windows, axis=1)

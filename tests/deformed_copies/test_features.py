@@ -4,28 +4,19 @@ import numpy as np
 import pytest
 from scipy.ndimage import correlate1d
 
-from sktem.deformed_copies.features import (
-    BRIGHTNESS,
-    CELL_SD,
-    CELLS,
-    CELLS_OF_SIGNALS,
-    COMPRESSION,
-    COMPRESSION_OF_SIGNALS,
-    GRADIENT_SD,
-    GRADIENT_SD_OF_SIGNALS,
-    LEAST_GRADIENT_SD,
-    NOISE_VARIANCES,
-    REACH,
-    SHARPNESS,
-    OrientationFeatures,
-)
+from sktem.deformed_copies.features import OF_IMAGES, OF_SIGNALS, OrientationFeatures
 
 SHAPES = [(9,), (40,), (16, 8), (7, 1), (3, 20), (2, 3, 4)]
 
 
+def rule_of(shape):
+    """Return the sizes of the features."""
+    return OF_SIGNALS if len(shape) == 1 else OF_IMAGES
+
+
 def cells_of(shape):
     """Return the number of cells of each axis."""
-    most = CELLS_OF_SIGNALS if len(shape) == 1 else CELLS
+    most = rule_of(shape).cells
     return [min(most, n) for n in shape]
 
 
@@ -35,14 +26,16 @@ OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 def slopes_of(image):
     """Return the derivatives of a smoothed image along each axis."""
     shape, n_axes = image.shape, image.ndim
-    sixteenths = GRADIENT_SD_OF_SIGNALS if n_axes == 1 else GRADIENT_SD
-    sd = max(sixteenths * max(shape) / 16, LEAST_GRADIENT_SD)
+    rule = rule_of(shape)
+    sd = max(rule.gradient_sd * max(shape) / 16, rule.least_gradient_sd)
     slopes = []
     for along in range(n_axes):
         part = image
         for axis in range(n_axes):
             x = np.arange(-200, 201)
-            weights = np.exp(-0.5 * (x / sd) ** 2) * (np.abs(x) <= np.ceil(REACH * sd))
+            weights = np.exp(-0.5 * (x / sd) ** 2) * (
+                np.abs(x) <= np.ceil(rule.reach * sd)
+            )
             weights /= weights.sum()
             if axis == along:
                 weights = weights * x / (weights * x**2).sum()
@@ -62,13 +55,13 @@ def by_loops(image, noise=0.0):
     directions = [np.array(d) - 1.0 for d in np.ndindex(*[3] * n_axes)]
     directions = [d / np.linalg.norm(d) for d in directions if d.any()]
     counts = cells_of(shape)
-    power = COMPRESSION_OF_SIGNALS if n_axes == 1 else COMPRESSION
+    rule, power = rule_of(shape), rule_of(shape).compression
     found, brightness = [], []
     for cell in np.ndindex(*counts):
         window = np.ones(())
         for place, count, n in zip(cell, counts, shape, strict=True):
             gap = np.arange(n) - ((place + 0.5) * n / count - 0.5)
-            one = np.exp(-0.5 * (gap / (CELL_SD * n / count)) ** 2)
+            one = np.exp(-0.5 * (gap / (rule.cell_sd * n / count)) ** 2)
             window = np.multiply.outer(window, one / one.sum())
         brightness.append((window * image).sum())
         for direction in directions:
@@ -77,15 +70,17 @@ def by_loops(image, noise=0.0):
                 size = np.linalg.norm(slopes[pixel])
                 if size > 0:
                     cosine = max(slopes[pixel] @ direction / size, 0.0)
-                    size *= size**2 / (size**2 + NOISE_VARIANCES * variances[pixel])
-                    amount += window[pixel] * size * cosine**SHARPNESS
+                    size *= size**2 / (
+                        size**2 + rule.noise_variances * variances[pixel]
+                    )
+                    amount += window[pixel] * size * cosine**rule.sharpness
             found.append(amount**power)
     brightness = np.array(brightness)
     found = np.array(found) / np.linalg.norm(found)
     if n_axes == 1:
         values = brightness - brightness.mean()
         found = np.append(found, values / np.linalg.norm(values)) / np.sqrt(2)
-    return np.append(found, BRIGHTNESS * brightness / np.sqrt(len(brightness)))
+    return np.append(found, rule.brightness * brightness / np.sqrt(len(brightness)))
 
 
 @OF_SHAPE
@@ -130,7 +125,7 @@ def test_offset_and_gain_change_brightness_only(shape):
     found = features.transform(images)
     np.testing.assert_allclose(features.transform(images[:3]), found[:3], atol=1e-12)
     changed = features.transform(7 * images - 100)
-    size, shift = BRIGHTNESS / np.sqrt(n_cells), found[:, -n_cells:]
+    size, shift = OF_IMAGES.brightness / np.sqrt(n_cells), found[:, -n_cells:]
     np.testing.assert_allclose(changed[:, -n_cells:], 7 * shift - 100 * size)
     changed, edges = changed[:, :-n_cells], found[:, :-n_cells]
     np.testing.assert_allclose(changed, edges, atol=1e-6)
@@ -147,6 +142,6 @@ def test_a_ramp_has_one_direction():
     channels = features.transform(ramp)[0, :200].reshape(5, 5, 8)[2, 2]
     assert features.directions[channels.argmax()] @ [1, 0] == pytest.approx(1)
     # Of the others only the neighbours, at 45 degrees, have a share.
-    shares = (channels / channels.max()) ** (1 / COMPRESSION)
-    expected = np.maximum(features.directions @ [1, 0], 0) ** SHARPNESS
+    shares = (channels / channels.max()) ** (1 / OF_IMAGES.compression)
+    expected = np.maximum(features.directions @ [1, 0], 0) ** OF_IMAGES.sharpness
     np.testing.assert_allclose(shares, expected, atol=1e-6)

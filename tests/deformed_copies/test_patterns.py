@@ -5,8 +5,10 @@ import pytest
 from scipy.fft import dct
 
 from sktem.deformed_copies.features import OrientationFeatures
-from sktem.deformed_copies.patterns import BOUNDS, COSINES, TAPS, PatternFeatures
+from sktem.deformed_copies.patterns import PatternFeatures, PatternRule
 from sktem.deformed_copies.similarity import Similarity
+
+TAPS, COSINES, BOUNDS, _ = PatternRule()
 
 
 def by_loops(signal):
