@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,24 +12,40 @@ from sktem.template.geometry.grid import ImageGrid, longest_half
 
 __all__ = ["GRIDS", "geometry"]
 
-#: Side of the images for which the classical geometry is meant.
-SIDE = 16
 
-#: How far a template's landmarks reach beyond such an image, in half of its longest
-#: side. Larger images reach less far: their displacements are a smaller share.
-MARGIN = 0.5
+class LandmarkRule(NamedTuple):
+    """Landmarks that images get by default.
 
-#: Landmarks along the longest axis, of the template and of the displacements, the
-#: latter for signals, images and volumes.
-TEMPLATE_LANDMARKS, DEFORMATION_LANDMARKS = 18, (10, 6, 4)
+    Attributes
+    ----------
+    side : int
+        Side of the images for which the classical geometry is meant.
+    margin : float
+        How far a template's landmarks reach beyond such an image, in half of its
+        longest side. Larger images reach less far: their displacements are a smaller
+        share.
+    of_template : int
+        Landmarks of the template along the longest axis of such an image.
+    of_deformation : tuple of int
+        Landmarks of the displacements along the longest axis: of signals, images and
+        volumes.
+    most : tuple of int
+        Most landmarks that a template gets: of signals, images and volumes. A volume's
+        equations have no narrow bands.
+    template_spacings, deformation_spacings : float
+        Standard deviations of the kernels, in spacings of their landmarks.
+    """
 
-#: Most landmarks that a template gets by default: of signals, images and volumes. A
-#: volume's equations have no narrow bands.
-MOST_LANDMARKS = (5000, 5000, 2744)
+    side: int = 16
+    margin: float = 0.5
+    of_template: int = 18
+    of_deformation: tuple[int, ...] = (10, 6, 4)
+    most: tuple[int, ...] = (5000, 5000, 2744)
+    template_spacings: float = 0.93
+    deformation_spacings: float = 1.0
 
-#: Standard deviations of the kernels, in spacings of their landmarks.
-TEMPLATE_SPACINGS, DEFORMATION_SPACINGS = 0.93, 1.0
 
+RULE = LandmarkRule()
 
 #: Geometries by the kind of their deformations.
 GRIDS = {"linear": ImageGrid, "diffeomorphic": FlowGrid}
@@ -45,7 +62,7 @@ def geometry(
 ):
     """Return the landmarks and kernels of images."""
     longest = longest_half(shape)
-    margin = MARGIN * min(1.0, np.sqrt((SIDE - 1) / (2 * longest)))
+    margin = RULE.margin * min(1.0, np.sqrt((RULE.side - 1) / (2 * longest)))
     halves = [(side - 1) / 2 for side in shape]
     reaches = [half + margin * longest for half in halves]
     # Landmarks closer than that are separated by the prior only.
@@ -55,16 +72,16 @@ def geometry(
     else:
         template = _counts("template_landmarks", template, reaches, limits)
     if isinstance(deformation, str):
-        deformation = DEFORMATION_LANDMARKS[len(shape) - 1]
+        deformation = RULE.of_deformation[len(shape) - 1]
     deformation = _counts(
         "deformation_landmarks", deformation, halves, [-(-side // 2) for side in shape]
     )
     if isinstance(template_scale, str):
         spacing = 2 * max(reaches) / max(max(template) - 1, 1)
-        template_scale = TEMPLATE_SPACINGS * spacing
+        template_scale = RULE.template_spacings * spacing
     if isinstance(deformation_width, str):
         spacing = 2 * longest / max(max(deformation) - 1, 1)
-        deformation_width = DEFORMATION_SPACINGS * spacing
+        deformation_width = RULE.deformation_spacings * spacing
     return GRIDS[kind](
         shape, template, deformation, template_scale, deformation_width, margin,
         n_channels,
@@ -73,14 +90,14 @@ def geometry(
 
 def _counts_that_resolve(shape, reaches, longest, n_channels):
     """Return landmarks of the template that are as dense as in images of 16 pixels."""
-    classical = (SIDE - 1) / 2
+    classical = (RULE.side - 1) / 2
     # Images of fewer pixels keep the number of landmarks; volumes cannot afford it.
     half = classical if len(reaches) == 3 else min(longest, classical)
-    spacing = 2 * (1 + MARGIN) * half / (TEMPLATE_LANDMARKS - 1)
+    spacing = 2 * (1 + RULE.margin) * half / (RULE.of_template - 1)
     spacing = max(spacing, 2 * max(reaches) / (max(shape) + 1))
     # The margin of a short axis may hold more landmarks than the pixels along it.
     limits = [max(side + 2, 3 * side // 2) for side in shape]
-    most = MOST_LANDMARKS[len(reaches) - 1] / n_channels
+    most = RULE.most[len(reaches) - 1] / n_channels
     counts = _spaced(reaches, spacing, limits)
     while np.prod(counts) > most:
         spacing *= 1.02

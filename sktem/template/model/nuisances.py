@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -17,17 +18,36 @@ __all__ = ["NUISANCES", "Nuisances", "checked_names"]
 #: What nuisances may be called, in the order of their columns.
 NUISANCES = ("translation", "rotation", "scale", "gain", "offset")
 
-#: Standard deviations of the priors: of a translation as a share of the longest side,
-#: of a rotation in radians, of the logarithm of a scale, of a gain, and of an offset in
-#: standard deviations of the pixels.
-TRANSLATION, ROTATION, SCALE, GAIN, OFFSET = 0.125, 0.35, 0.2, 0.5, 1.0
 
-#: How far beyond the image, as a share of its half, fields are straight, and the ridge
-#: on their coefficients.
-BEYOND, RIDGE = 0.1, 1e-6
+class NuisanceRule(NamedTuple):
+    """Priors of nuisances, and how straight the fields are.
 
-#: Largest error of a straight field, as a share of its largest value in the image.
-MOST_ERROR = 0.15
+    Attributes
+    ----------
+    translation : float
+        Standard deviation of a translation, as a share of the longest side.
+    rotation, scale, gain, offset : float
+        Standard deviations of a rotation in radians, of the logarithm of a scale, of a
+        gain, and of an offset in standard deviations of the pixels.
+    beyond : float
+        How far beyond the image, as a share of its half, fields are straight.
+    ridge : float
+        Ridge on their coefficients.
+    most_error : float
+        Largest error of a straight field, as a share of its largest value in the image.
+    """
+
+    translation: float = 0.125
+    rotation: float = 0.35
+    scale: float = 0.2
+    gain: float = 0.5
+    offset: float = 1.0
+    beyond: float = 0.1
+    ridge: float = 1e-6
+    most_error: float = 0.15
+
+
+RULE = NuisanceRule()
 
 
 def checked_names(names, n_axes, n_channels=1, n_components=1) -> tuple[str, ...]:
@@ -73,7 +93,7 @@ class Nuisances:
         self.n_steps = getattr(grid, "n_steps", 1)
         light = [
             deviation**2 if name in names else NO_VARIANCE
-            for name, deviation in (("gain", GAIN), ("offset", OFFSET))
+            for name, deviation in (("gain", RULE.gain), ("offset", RULE.offset))
         ]
         lit = max(light) > NO_VARIANCE
         self.light = Light(np.array(light)) if lit else None
@@ -95,8 +115,8 @@ class Nuisances:
     @cached_property
     def deviations(self) -> np.ndarray:
         """Prior standard deviations of the straight fields."""
-        side = TRANSLATION * max(self.grid.image_shape)
-        known = {"translation": side, "rotation": ROTATION, "scale": SCALE}
+        side = RULE.translation * max(self.grid.image_shape)
+        known = {"translation": side, "rotation": RULE.rotation, "scale": RULE.scale}
         names = [column.split()[0] for column in self.columns]
         return np.array([known[name] for name in names if name in known])
 
@@ -133,15 +153,15 @@ class Nuisances:
         grid = self.grid
         half, nodes = max(grid.half_widths[axis], 0.5), grid.deformation_axes[axis]
         points = np.linspace(-half, half, 101)
-        design = gaussian((1 + BEYOND) * points, nodes, grid.deformation_width)
+        design = gaussian((1 + RULE.beyond) * points, nodes, grid.deformation_width)
         gram = design.T @ design
-        gram[np.diag_indices_from(gram)] += RIDGE * np.trace(gram) / len(gram)
-        inside = np.abs((1 + BEYOND) * points) <= half
+        gram[np.diag_indices_from(gram)] += RULE.ridge * np.trace(gram) / len(gram)
+        inside = np.abs((1 + RULE.beyond) * points) <= half
         solutions = []
-        for values in (np.ones(len(points)), (1 + BEYOND) * points / half):
+        for values in (np.ones(len(points)), (1 + RULE.beyond) * points / half):
             coefficients = np.linalg.solve(gram, design.T @ values)
             error = np.abs(design @ coefficients - values)[inside].max()
-            if error > MOST_ERROR and set(self.names) & set(NUISANCES[:3]):
+            if error > RULE.most_error and set(self.names) & set(NUISANCES[:3]):
                 raise ValueError(
                     "sums of kernels of the deformation's landmarks are no translations"
                     ", rotations and scales: increase deformation_landmarks or "
