@@ -8,7 +8,7 @@ from, the largest error of a watched value in nats and in its standard errors, a
 share of the CPU time of the fit that measuring took. ``--replicas 1`` is the same
 without tempering.
 
-Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann_watch.py`` (about 5 CPU minutes;
+Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann_watch.py`` (about 2 CPU minutes;
 ``--tables 0 14`` is a piece of it, ``--seeds 3`` three times as many tables).
 """
 

@@ -128,6 +128,7 @@ def learn_layers(settings, X, units, params, generators, n_epochs) -> None:
             posterior=ExactPosterior(),
             step_size_m=StepRule(steps, "steps", 1.0),
             n_epochs=n_epochs,
+            by_cost=False,
             n_replicas=1,
             adaptive=False,
             averaging=False,

@@ -171,10 +171,11 @@ class LatentBoltzmannMachine(
         :meth:`impute` and :meth:`gibbs`; the cost of the chains rises by that factor.
         Neighbours change places often enough with about the root of the number of
         units. "auto" begins with one. Where a round of adapted steps ends, see
-        `step_size_m`, the chains are followed for 200 transitions: if the correlation
-        with their former states is above .2, as that of chains which stay in one of
-        several modes, the next rounds have 5 temperatures, with two transitions in an
-        update, and up to 20 where fewer than a tenth of the neighbours change places.
+        `step_size_m`, the chains are followed for a tenth of its transitions (200 at
+        least, 1,000 at most): if the correlation with their former states is above .1,
+        as that of chains which stay in one of several modes, the next rounds have 5
+        temperatures, with two transitions in an update, and up to 20 where fewer than a
+        tenth of the neighbours change places.
     n_gibbs_e : int, default=10
         Transitions of posterior chains at each visit ("gibbs", and the start of "cd").
     n_gibbs_m : int, default=5
@@ -221,7 +222,9 @@ class LatentBoltzmannMachine(
     max_iter : int or "auto", default="auto"
         Most epochs of a fit; with given steps the fit takes all of them. "auto" is
         16,000 updates for small machines (8,000 up to 50 parameters, then 160 for each
-        up to 100) and down to 3,300 for large ones, and at least 7 epochs.
+        up to 100) and down to 3,300 for large ones, and at least 7 epochs. Updates with
+        several temperatures, see `n_replicas`, are as many as cost that much in all,
+        and 3,000 at least.
     tol : float or None, default=0.02
         The fit has converged when its last round (with given steps, its second half)
         has changed the log-likelihood by less than this share of what it is above that

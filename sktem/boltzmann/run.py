@@ -234,13 +234,13 @@ def _warn_of_likelihood(settings, state, best, chance):
             f"that of independent units, {rounds.base:.4g}: {_reason(settings)}",
             FitWarning,
         )
-    elif not state.converged and rounds.epochs_of(state) >= settings.n_epochs:
+    elif not state.converged and rounds.epochs_of(state) >= rounds.n_epochs:
         last = "round" if settings.adaptive else "half of the epochs"
         advice = "Increase max_iter, or tol to accept it."
         if chance is not None:
             advice = f"{advice} But more epochs may fit noise alone. {chance}"
         warn_user(
-            f"The fit has not converged after {settings.n_epochs} epochs: the last "
+            f"The fit has not converged after {rounds.n_epochs} epochs: the last "
             f"{last} changed the log-likelihood{_of_rows(state)} by "
             f"{state.rounds.rise:.3g} per row and left it at {best:.4g} "
             f"({state.rounds.base:.4g} for independent units). {advice}",

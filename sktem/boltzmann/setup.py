@@ -205,6 +205,7 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
         step_size_m=StepRule(step_size_m, "step_size_m", np.inf),
         batch_size=int(machine.batch_size),
         n_epochs=_n_epochs(machine, model, n_rows),
+        by_cost=machine.max_iter == "auto",
         n_chains=int(machine.n_chains),
         n_chains_e=int(machine.n_chains_e),
         n_replicas=n_replicas,

@@ -176,7 +176,7 @@ class BoltzmannStream(StreamRunner):
         self.next_look *= self.pace.next_look
         policy, rng = state.rounds.policy, np.random.default_rng(self.n_batches)
         correlation = correlation_of_chains(
-            settings.model, state.params, state.chains, policy.transitions, rng
+            settings.model, state.params, state.chains, policy.most_transitions, rng
         )
         self.stays_in_modes = correlation > policy.stuck
         if self.stays_in_modes and settings.n_replicas is None:

@@ -62,7 +62,7 @@ class ContrastiveEpochs:
         """Update on each batch once; False if no epoch is left."""
         settings, state = self.settings, self.state
         epoch = self.rounds.epochs_of(state)
-        if epoch >= settings.n_epochs:
+        if epoch >= self.rounds.n_epochs:
             return False
         if self.climbs:
             self._climb()

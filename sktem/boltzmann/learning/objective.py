@@ -102,6 +102,9 @@ class Objective:
         The rows that are measured and not learned from.
     by_row : ndarray or None
         The last log-likelihoods of the rows, less log Z, where these are a sample.
+    of_learned : float
+        The last mean log-likelihood of as many rows that are learned from as are left
+        out, NaN where none are.
     limits : MeasureLimits
         What a measure may cost.
     """
@@ -124,30 +127,26 @@ class Objective:
         size = self.limits.n_rows if exact else self.limits.n_sampled_rows
         if self.ascent is not None:
             size = X.shape[0]  # a climb is along the likelihood of all of them
-        by_blocks = not carrier_of(X).in_memory
-        arrays = NUMPY if sparse.issparse(X) or by_blocks else arrays_of(X)
         chosen, self.left_out, self.by_row = None, None, None
+        self.learned, self.of_learned = None, float("nan")
         if policy is not None and exact and self._can_leave_out(settings, X, policy):
             n = min(int(policy.left_out * X.shape[0]), self.limits.n_rows)
-            chosen = np.sort(rng.choice(X.shape[0], n, replace=False))
-            shares = None if shares is None else shares[chosen] / shares[chosen].sum()
-            self.left_out = chosen
+            self.left_out = np.sort(rng.choice(X.shape[0], n, replace=False))
+            rest = np.delete(np.arange(X.shape[0]), self.left_out)
+            learned = np.random.default_rng([seed, 1]).choice(rest, n, replace=False)
+            self.learned = self._taken(X, np.sort(learned), settings, rng, shares)
+            chosen = self.left_out
         elif X.shape[0] > size:
             if shares is None:
                 chosen = np.sort(rng.choice(X.shape[0], size, replace=False))
             else:
                 chosen, shares = thinned(shares, size, rng), None
-        if chosen is not None or by_blocks:
-            X = carrier_of(X).take(np.arange(X.shape[0]) if chosen is None else chosen)
-        X = X.toarray() if sparse.issparse(X) else X
-        if settings.binarize:
-            X = self._drawn(arrays, X, rng)
-        self.X, self.shares = arrays.astype(X, arrays.xp.float64), shares
+        self.X, self.shares = self._taken(X, chosen, settings, rng, shares)
         self.is_sample = chosen is not None
         self.partition = exact_partition(self.model, self.limits.n_operations)
         self.value_of_start = None
         self.largest = self._largest()
-        self.base = self._independent(arrays)
+        self.base = self._independent()
         self.dependence = self._dependence()
         self.normal = None
         if units.kind == "gaussian":
@@ -158,6 +157,19 @@ class Objective:
         enough = X.shape[0] >= policy.fewest_rows and carrier_of(X).can_take
         return enough and settings.adaptive and self.ascent is None
 
+    def _taken(self, X, rows, settings, rng, shares):
+        """Return values of some rows, or all, and their shares, None for equal ones."""
+        by_blocks = not carrier_of(X).in_memory
+        arrays = NUMPY if sparse.issparse(X) or by_blocks else arrays_of(X)
+        if rows is not None and shares is not None:
+            shares = shares[rows] / shares[rows].sum()
+        if rows is not None or by_blocks:
+            X = carrier_of(X).take(np.arange(X.shape[0]) if rows is None else rows)
+        X = X.toarray() if sparse.issparse(X) else X
+        if settings.binarize:
+            X = self._drawn(arrays, X, rng)
+        return arrays.astype(X, arrays.xp.float64), shares
+
     def _drawn(self, arrays, X, rng):
         """Return draws of binary values from their means, NaN as it is."""
         xp = arrays.xp
@@ -166,9 +178,9 @@ class Objective:
         drawn = arrays.astype(self.model.drawn(filled, rng), X.dtype)
         return xp.where(unseen, X, drawn)
 
-    def _independent(self, arrays):
+    def _independent(self):
         """Return the log-likelihood of independent units."""
-        xp, X = arrays.xp, self.X
+        xp, X = arrays_of(self.X).xp, self.X
         values = self.units.independent(X)
         values = xp.where(xp.isnan(X), xp.zeros_like(X), values)
         if self.shares is None:
@@ -236,15 +248,18 @@ class Objective:
             wide = params.astype(np.float64)
             log_partition, error = self.model.free_exact(wide)[0], 0.0
         self.is_exact = log_partition is not None and self.model.has_exact_posterior
-        values = self._unnormalised(params, rng)
+        values = self._unnormalised(params, self.X, rng)
         mean = float(mean_of(values, self.shares)) - self.units.log_scale
         self.by_row = arrays_of(values).to_numpy(values) if self.is_sample else None
         if log_partition is None:
             least = max(mean - self.largest, self._sum_over(params, chains))
             log_partition, error = self._estimated(params, least, n_updates, rng)
         value = mean - float(log_partition)
-        if self.left_out is None:
-            value -= self.prior.value(self.model, params)
+        if self.learned is None:
+            return value - self.prior.value(self.model, params), error
+        X, shares = self.learned
+        learned = mean_of(self._unnormalised(params, X, rng), shares)
+        self.of_learned = learned - self.units.log_scale - float(log_partition)
         return value, error
 
     def _sum_over(self, params, chains):
@@ -290,9 +305,9 @@ class Objective:
         shares = shares / shares.sum()
         return float(shares @ np.log(shares, where=shares > 0, out=0 * shares))
 
-    def _unnormalised(self, params, rng):
+    def _unnormalised(self, params, X, rng):
         """Return the log-likelihood plus log Z of each row."""
-        model, X = self.model, self.X
+        model = self.model
         if self.missing:
             xp = arrays_of(X).xp
             observed = ~xp.isnan(X)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.learning.tempering import correlation_of_chains
+from sktem.boltzmann.learning.tempering import correlation_of_chains, cost_of_replicas
 
 __all__ = ["Measure", "RoundPolicy", "Rounds", "round_ends"]
 
@@ -45,8 +45,9 @@ class RoundPolicy(NamedTuple):
     arrived, to_the_maximum : float, int
         Rise of the log-likelihood of a row by an ascent that has arrived at the maximum
         of a concave one, and transitions of the chains from fair coins to there.
-    transitions : int
-        Transitions of the chains of the model by which their mixing is judged.
+    transitions, most_transitions, share_of_round : int, int, float
+        Transitions of the chains of the model by which their mixing is judged: at least
+        and at most, and as a share of those of the round that has ended.
     stuck : float
         Correlation of chains with themselves that many transitions ago from which on
         they do not mix.
@@ -75,7 +76,9 @@ class RoundPolicy(NamedTuple):
     arrived: float = 1e-7
     to_the_maximum: int = 1000
     transitions: int = 200
-    stuck: float = 0.2
+    most_transitions: int = 1000
+    share_of_round: float = 0.1
+    stuck: float = 0.1
     n_replicas: int = 5
     most_replicas: int = 20
     tempered: int = 2
@@ -95,12 +98,16 @@ class Measure(NamedTuple):
         Mean log-likelihood per row, and the standard error of its normalisation.
     by_row : ndarray or None, default=None
         The log-likelihoods of the rows, where these are a sample.
+    learned : float, default=nan
+        The mean log-likelihood of rows that are learned from, where others are left
+        out.
     """
 
     n_updates: int
     value: float
     error: float
     by_row: np.ndarray | None = None
+    learned: float = float("nan")
 
     def error_of_change(self, other) -> float:
         """Return the standard error of the change from another measure."""
@@ -111,16 +118,23 @@ class Measure(NamedTuple):
         return float(np.hypot(error, np.std(change, ddof=1) / len(change) ** 0.5))
 
 
-def round_ends(n_epochs, n_updates, adaptive, ascends=False, policy=None) -> list[int]:
-    """Return the epochs at which rounds end, of `n_updates` each."""
+def round_ends(
+    n_epochs, n_updates, adaptive, ascends=False, policy=None, length=None
+) -> list[int]:
+    """Return the epochs at which rounds end, of `n_updates` each.
+
+    Where updates are dear there may be few, and `length`, that of the first round in
+    epochs, is given: the last round is then not much longer than the one before.
+    """
     if not adaptive:
         return [n_epochs]
     policy = policy or RoundPolicy()
-    length = max(1, round(policy.first_updates / n_updates))
     growth = policy.growth_with_ascents if ascends else policy.growth
+    shortest = growth if length is None else 1
+    length = length or max(1, round(policy.first_updates / n_updates))
     ends = [0]
     # The last round takes a rest that is too short for its own round.
-    while n_epochs - ends[-1] >= (1 + growth) * length:
+    while n_epochs - ends[-1] >= (1 + shortest) * length:
         ends.append(ends[-1] + length)
         length *= growth
     return [*ends[1:], n_epochs] if n_epochs > ends[-1] else ends[1:]
@@ -152,6 +166,8 @@ class Rounds:
         Epochs and updates before this fit, of those that it continues.
     ends : list of int
         Epochs of this fit at which its rounds end.
+    left : float
+        Updates without replicas that the epochs which are left may cost.
     fraction : float
         How far the steps are on the way from their first value to their last.
     progress : float
@@ -185,6 +201,7 @@ class Rounds:
     epochs_before: int = 0
     updates_before: int = 0
     ends: list[int] = field(default_factory=list)
+    left: float = float("inf")
     fraction: float = 0.0
     progress: float = 1.0
     measures: list[Measure] = field(default_factory=list)
@@ -198,12 +215,18 @@ class Rounds:
 
     def begin(self, settings, n_updates, ascends, watch) -> None:
         """Lay out the rounds of a fit with as many updates in an epoch."""
-        self.ends = round_ends(
-            settings.n_epochs, n_updates, settings.adaptive, ascends, self.policy
-        )
-        self.tol, self.n_visible = settings.tol or 0.0, settings.model.n_visible
         if settings.n_replicas is not None:
             self.n_replicas = settings.n_replicas
+        n_epochs, length = settings.n_epochs, None
+        if settings.by_cost:
+            self.left = float(n_epochs * n_updates)
+            n_epochs = self._affordable(settings, 0, n_updates)
+        if n_epochs < settings.n_epochs:
+            length = max(1, round(self.policy.first_updates / n_updates))
+        self.ends = round_ends(
+            n_epochs, n_updates, settings.adaptive, ascends, self.policy, length
+        )
+        self.tol, self.n_visible = settings.tol or 0.0, settings.model.n_visible
         if watch is not None:
             self.base, self.normal = watch.base, watch.normal
             self.dependence = watch.dependence
@@ -220,6 +243,11 @@ class Rounds:
     def epochs_of(self, state) -> int:
         """Return the epochs of this fit."""
         return state.epoch - self.epochs_before
+
+    @property
+    def n_epochs(self) -> int:
+        """The epochs of this fit, at most."""
+        return self.ends[-1] if self.ends else 0
 
     def of_epoch(self, epoch) -> tuple[int, int]:
         """Return the first epoch of the round of an epoch, and that after its last."""
@@ -265,8 +293,12 @@ class Rounds:
             self.has_fallen(self.seen) and not self._has_tried_twice
         ):
             return False
-        # Rows that are left out become less likely where nothing more is learned.
-        return (self.rise if self.n_left_out else abs(self.rise)) <= self.small
+        if not self.n_left_out:
+            return abs(self.rise) <= self.small
+        # Rows that are left out become less likely where nothing more is learned, but
+        # those that are learned from do not.
+        fall = self._best_before.learned - self.measures[-1].learned
+        return self.rise <= self.small and not fall > self.small
 
     @property
     def _has_tried_twice(self) -> bool:
@@ -290,15 +322,15 @@ class Rounds:
 
     def measure(self, state, watch, value=None) -> None:
         """Measure the log-likelihood, or take it, and keep the best parameters."""
-        error, by_row = 0.0, None
+        error, by_row, learned = 0.0, None, float("nan")
         n_updates = state.n_updates - self.updates_before
         if value is None:
             since = self.measures[-1].n_updates if self.measures else 0
             value, error = watch.measure(
                 state.estimate, state.n_updates, n_updates - since, state.chains
             )
-            by_row = watch.by_row
-        self.measures.append(Measure(n_updates, value, error, by_row))
+            by_row, learned = watch.by_row, watch.of_learned
+        self.measures.append(Measure(n_updates, value, error, by_row, learned))
         if self.best is None or value > self.best[0]:
             copy = arrays_of(state.params).copy
             chains = None if state.chains is None else copy(state.chains)
@@ -319,6 +351,7 @@ class Rounds:
             self._climb_and_measure(state, watch)
         if not at_end:
             return
+        is_last = epoch == self.n_epochs
         if watch.ascent is not None and self.is_worse:
             # The round has led away from a summit; whether it is one is seen there.
             self._go_back(state)
@@ -327,7 +360,6 @@ class Rounds:
         self._look_at_chains(settings, state, watch)
         if not settings.adaptive:
             return
-        is_last = epoch == settings.n_epochs
         n_updates, fewest = self.measures[-1].n_updates, self.policy.fewest_at_start
         at_rest = self.converged or (self.has_learned_nothing and n_updates >= fewest)
         if at_rest and not is_last and self._starts_further(settings, state, watch):
@@ -361,19 +393,54 @@ class Rounds:
         policy, model = self.policy, settings.model
         if watch.ascent is not None or state.chains is None:
             return
+        epoch = self.epochs_of(state)
+        begin, _ = self.of_epoch(epoch - 1)
+        n_updates = self.measures[-1].n_updates * (epoch - begin) / epoch
+        self.left -= n_updates * self._cost(settings, self.n_replicas)
         if state.replicas is None:
             rng = np.random.default_rng([self.seed, state.n_updates, 2])
+            transitions = int(policy.share_of_round * n_updates * settings.n_gibbs_m)
             self.correlation = correlation_of_chains(
-                model, state.params, state.chains, policy.transitions, rng
-            )
+                model, state.params, state.chains,
+                min(max(transitions, policy.transitions), policy.most_transitions), rng,
+            )  # fmt: skip
             # Written so that NaN mixes, as chains that are all the same.
             few, more = self.correlation > policy.stuck, policy.n_replicas
         else:
             few = state.replicas.least_swapped < policy.fewest_swaps
             more = min(2 * self.n_replicas, policy.most_replicas)
             state.replicas.forget_swaps()
-        if few and settings.n_replicas is None and more > self.n_replicas:
-            self.n_replicas, self.converged = more, False
+        if not few or settings.n_replicas is not None or more <= self.n_replicas:
+            return
+        is_last = epoch == self.n_epochs
+        if is_last and state.replicas is not None:
+            return  # draws of the fitted machine have the temperatures of the fit
+        self.n_replicas, self.converged = more, False
+        if settings.by_cost and not is_last:
+            left = self._affordable(
+                settings, epoch, self.measures[-1].n_updates / epoch
+            )
+            self._plan_rest(epoch, left, policy.growth * (epoch - begin))
+
+    def _cost(self, settings, n_replicas):
+        """Return what an update costs, of one without replicas."""
+        n_sweeps = settings.n_gibbs_m
+        if settings.n_replicas is None:
+            n_sweeps = min(n_sweeps, self.policy.tempered)
+        return cost_of_replicas(n_replicas, n_sweeps / settings.n_gibbs_m)
+
+    def _affordable(self, settings, epoch, n_updates):
+        """Return the epochs of `n_updates` that are left at what one costs now."""
+        left = self.left / self._cost(settings, self.n_replicas)
+        left = max(left, self.policy.fewest - epoch * n_updates)
+        return max(min(round(left / n_updates), settings.n_epochs - epoch), 1)
+
+    def _plan_rest(self, epoch, n_epochs, length=None):
+        """Lay out the epochs after one, see `round_ends`."""
+        n_updates = self.measures[-1].n_updates / epoch
+        ends = round_ends(n_epochs, n_updates, True, False, self.policy, length)
+        self.ends = [*(end for end in self.ends if end <= epoch)]
+        self.ends += [epoch + end for end in ends]
 
     def _starts_further(self, settings, state, watch) -> bool:
         """Start anew from larger weights if that may be better; return whether so.
@@ -409,12 +476,7 @@ class Rounds:
     def _begin_again(self, settings, state, watch):
         """Lay out the epochs that are left, for a start that has lost likelihood."""
         epoch = self.epochs_of(state)
-        n_updates = self.measures[-1].n_updates / epoch
-        ends = round_ends(
-            settings.n_epochs - epoch, n_updates, True, False, self.policy
-        )
-        self.ends = [*(end for end in self.ends if end <= epoch)]
-        self.ends += [epoch + end for end in ends]
+        self._plan_rest(epoch, self.n_epochs - epoch)
         self.measures.clear()
         self.shortened = 1.0
         self.measure(state, watch)

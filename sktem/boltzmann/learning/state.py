@@ -34,6 +34,8 @@ class ContrastiveSettings:
         The steps a_t and b_t.
     batch_size, n_epochs : int
         Rows per update, and passes over the data.
+    by_cost : bool
+        Whether there are fewer passes where updates cost more.
     n_chains, n_chains_e, n_replicas : int
         Chains of the model, posterior chains per row, and temperatures of the former,
         None for as many as they need to mix.
@@ -64,6 +66,7 @@ class ContrastiveSettings:
     step_size_m: StepRule
     batch_size: int
     n_epochs: int
+    by_cost: bool
     n_chains: int
     n_chains_e: int
     n_replicas: int | None

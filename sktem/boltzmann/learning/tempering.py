@@ -18,7 +18,10 @@ from sktem.arrays import arrays_of
 from sktem.boltzmann.learning.e_steps import draw_seed
 from sktem.boltzmann.machines.model import Moments
 
-__all__ = ["Replicas", "correlation_of_chains", "free_moments"]
+__all__ = ["Replicas", "correlation_of_chains", "cost_of_replicas", "free_moments"]
+
+#: What swaps add to the cost of the transitions of replicas.
+SWAPS = 1.25
 
 
 @dataclass
@@ -136,6 +139,14 @@ class Replicas:
         chains[k], chains[k + 1] = where(mask, cold, hot), where(mask, hot, cold)
         self.n_swaps[k] += float(arrays.xp.count_nonzero(swapped))
         self.n_tries[k] += gain.shape[0]
+
+
+def cost_of_replicas(n_replicas, share) -> float:
+    """Return what an update costs, of one without replicas.
+
+    `share` is that of the transitions of one without them which each replica makes.
+    """
+    return max(1.0, SWAPS * n_replicas * share) if n_replicas > 1 else 1.0
 
 
 def correlation_of_chains(model, params, chains, n_sweeps, rng) -> float:

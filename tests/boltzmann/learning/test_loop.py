@@ -35,6 +35,7 @@ def settings(solver="apcd", posterior=None, **changes):
         step_size_m=StepRule((0.2, 0.1), "step_size_m", np.inf),
         batch_size=10,
         n_epochs=3,
+        by_cost=False,
         n_chains=20,
         n_chains_e=1,
         n_replicas=1,
@@ -223,7 +224,7 @@ class Watch:
 
     base, normal, dependence = -3.0, None, np.nan
     is_exact = False
-    ascent = value_of_start = left_out = by_row = None
+    ascent = value_of_start = left_out = by_row = of_learned = None
 
     def __init__(self, *values):
         self.values = list(values)

@@ -1,9 +1,16 @@
 """Rounds of a contrastive run: their lengths, and when a run has converged."""
 
+from math import comb
+
 import numpy as np
 import pytest
 
-from sktem.boltzmann.learning.rounds import Measure, Rounds, round_ends
+from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.learning.rounds import Measure, RoundPolicy, Rounds, round_ends
+from sktem.boltzmann.learning.state import ContrastiveState
+from sktem.boltzmann.machines.layered_machine import LayeredMachine
+from sktem.boltzmann.setup import new_settings
+from sktem.e_step.random import spawn_generators
 
 
 def rounds(*values, error=0.0):
@@ -50,3 +57,93 @@ def test_changes_within_the_errors_are_none():
     assert not rounds(-9.9, -9.0, -8.8, error=0.1).has_settled
     assert not rounds(-9.9, -9.0, -9.1, error=0.1).is_worse
     assert rounds(-9.9, -9.0, -9.2, error=0.1).is_worse
+
+
+def test_a_loss_on_rows_that_are_learned_from_is_no_convergence():
+    """Rows that are left out fall where noise is fitted, others where steps fail."""
+
+    def seen(*learned):
+        found = rounds(-9.9, -8.0, -8.5)
+        found.n_left_out = 50
+        found.measures = [
+            measure._replace(learned=value)
+            for measure, value in zip(found.measures, learned, strict=True)
+        ]
+        return found
+
+    assert seen(np.nan, -7.9, -7.5).has_settled
+    assert not seen(np.nan, -7.9, -8.6).has_settled
+
+
+class Watch:
+    """What a round asks of a measure."""
+
+    ascent = None
+
+
+@pytest.mark.parametrize("growth_of_cost, n_updates", [(2.5, 9), (2.5, 40), (5.0, 4)])
+def test_rounds_with_replicas_cost_as_much_as_without(growth_of_cost, n_updates):
+    """At two of five transitions: half as much for each temperature, 3,000 at least."""
+    machine = LatentBoltzmannMachine()
+    settings = new_settings(machine, LayeredMachine((30, 100)), False, 100 * n_updates)
+    assert settings.by_cost
+    plan = Rounds()
+    plan.begin(settings, n_updates, False, None)
+    in_all = n_updates * settings.n_epochs
+    assert plan.n_epochs == settings.n_epochs  # no replicas yet
+    end = plan.ends[1]
+    plan.measures = [Measure(0, -9.0, 0.0), Measure(end * n_updates, -8.0, 0.0)]
+    plan.left -= end * n_updates
+    plan.n_replicas = int(2 * growth_of_cost)
+    length = plan.ends[1] - plan.ends[0]
+    plan._plan_rest(end, plan._affordable(settings, end, n_updates), 3 * length)
+    rest = n_updates * (plan.n_epochs - end)
+    spent = n_updates * (end + growth_of_cost * (plan.n_epochs - end))
+    assert abs(spent - in_all) <= growth_of_cost * n_updates or (
+        abs(end * n_updates + rest - RoundPolicy().fewest) <= n_updates
+    )
+    lengths = np.diff([end, *plan.ends[2:]])
+    assert len(lengths) > 1 or lengths[0] < 6 * length
+    assert (lengths[1:] >= lengths[:-1]).all()
+    # Temperatures that are given cost as much from the beginning on.
+    given = new_settings(machine.set_params(n_replicas=8), settings.model, False, 900)
+    plan = Rounds()
+    plan.begin(given, 9, False, None)
+    assert 9 * plan.n_epochs == pytest.approx(RoundPolicy().fewest, abs=9)
+    assert len(plan.ends) == 3
+    machine.set_params(n_replicas="auto")
+    # Epochs that were asked for are all taken.
+    asked = new_settings(machine.set_params(max_iter=500), settings.model, False, 900)
+    assert not asked.by_cost
+
+
+def test_chains_that_move_between_modes_in_a_round_have_no_replicas():
+    """Two modes and a known share of chains that change them at a transition."""
+    model, n = LayeredMachine((6, 1)), 400
+    settings = new_settings(LatentBoltzmannMachine(), model, False, 1000)
+
+    def replicas_after(n_updates, weight):
+        # All units are mostly on, or mostly off, both half of the time.
+        params = np.full(model.n_parameters, weight, np.float32)
+        params[:6], params[6] = -weight / 2, -3.0 * weight
+        rng = np.random.default_rng(0)
+        state = ContrastiveState(params, spawn_generators(0), epoch=1)
+        state.chains = (rng.random((n, 1)) < 0.5).astype(np.float32)
+        found = Rounds(seed=0, ends=[1, 2], left=1e4)
+        found.measures = [Measure(0, -9.0, 0.0), Measure(n_updates, -8.0, 0.0)]
+        found._look_at_chains(settings, state, Watch())
+        return found.n_replicas
+
+    def changing(weight):
+        # Visible units are drawn given the hidden one, and that from their number.
+        p = 1 / (1 + np.exp(-weight / 2))
+        on = np.array([comb(6, k) * p**k * (1 - p) ** (6 - k) for k in range(7)])
+        return float(on @ (1 / (1 + np.exp(weight * (np.arange(7) - 3.0)))))
+
+    slow = 5.5
+    assert 0.4 < (1 - 2 * changing(slow)) ** 200
+    assert (1 - 2 * changing(slow)) ** 1000 < 0.05
+    assert replicas_after(2000, slow) == 1
+    # In a round of a tenth of that length they do not.
+    assert replicas_after(200, slow) == 5
+    assert replicas_after(2000, 12.0) == 5
