@@ -13,12 +13,13 @@ from sktem.emissions.base import Emission, left_alive
 from sktem.emissions.directions import Direction
 from sktem.emissions.lags import (
     LEAST_VARIANCE,
-    TURNS,
+    check_exog,
     error_spreads,
     lagged,
     possible_moments,
     rows_before,
 )
+from sktem.emissions.level_turns import LevelTurns
 
 __all__ = ["Autoregression", "AutoregressionParams"]
 
@@ -29,15 +30,17 @@ class AutoregressionParams(NamedTuple):
     Attributes
     ----------
     means : ndarray of shape (K, m)
-        Means of the columns.
+        Means of the columns; with ``exog`` where these are 0.
     coefficients : ndarray of shape (K, m, order)
         Coefficients of the deviations one row before, two rows before, and so on.
     variances : ndarray of shape (K, m)
         Variances of the errors.
-    centre : ndarray of shape (m,)
-        Fixed point about which the statistics are held.
+    centre : ndarray of shape (m + q,)
+        Fixed point about which the statistics are held, of responses and regressors.
     degenerate : int
         States that were kept because they had lost all their data.
+    exog_coefficients : ndarray of shape (K, m, q)
+        Coefficients of the columns ``exog``, by which the means move.
     """
 
     means: np.ndarray
@@ -45,6 +48,7 @@ class AutoregressionParams(NamedTuple):
     variances: np.ndarray
     centre: np.ndarray
     degenerate: int = 0
+    exog_coefficients: np.ndarray = np.empty((0, 0, 0))
 
 
 class Autoregression(Emission):
@@ -68,6 +72,11 @@ class Autoregression(Emission):
         Whether each state has its own variances.
     reg_covar : float, default=1e-6
         Added to the variances.
+    exog : sequence of int, default=()
+        Columns by which the means move: ``m_j(k_t) + b_j(k_t)' x_t`` is in the place of
+        ``m_j(k_t)``, also in the rows before. They have no distribution of their own.
+    shared : sequence of int, default=()
+        Columns of ``exog`` whose coefficients all states share.
 
     See Also
     --------
@@ -105,11 +114,15 @@ class Autoregression(Emission):
         switching_coefficients=True,
         switching_variance=True,
         reg_covar=1e-6,
+        exog=(),
+        shared=(),
     ):
         self.order = order
         self.switching_coefficients = switching_coefficients
         self.switching_variance = switching_variance
         self.reg_covar = reg_covar
+        self.exog = exog
+        self.shared = shared
 
     @property
     def memory(self) -> int:
@@ -122,6 +135,11 @@ class Autoregression(Emission):
         """Raise ValueError for settings that are out of range."""
         check_number("order of Autoregression", self.order, Integral, 1)
         check_number("reg_covar of Autoregression", self.reg_covar, Real, 0)
+        check_exog("Autoregression", self.exog, X.shape[1])
+        if not set(self.shared) <= set(self.exog):
+            raise ValueError(
+                f"shared of Autoregression must be columns of exog, got {self.shared!r}"
+            )
 
     def with_lags(self, X, offsets):
         """Return the rows with those before; NaN before the first."""
@@ -129,28 +147,66 @@ class Autoregression(Emission):
 
     def rows_before(self, X):
         """Return the rows on which the row after each one depends, the last first."""
+        self._check_drawn()
         return rows_before(X, self.order)
 
+    def _check_drawn(self):
+        """Raise ValueError where rows cannot be drawn."""
+        if len(self.exog):
+            raise ValueError(
+                "Autoregression cannot draw rows: exog has no distribution"
+            )
+
     def features(self, X):
-        """Return the columns, and what one autoregression leaves of them."""
+        """Return the columns without exog, and what one autoregression leaves of them.
+
+        With exog the products of what is left with it, too.
+        """
         params = self.start(X, np.ones((len(X), 1)))
-        windows, observed = self._windows(X, params.centre)
+        y, x, observed = self._windows(X, params.centre)
         steps = np.concatenate(
             [np.ones((*params.means.shape, 1)), -params.coefficients], axis=2
         )
-        left = np.einsum("nmw,mw->nm", windows, steps[0])
-        m = left.shape[1]
-        return np.concatenate([X[:, :m], np.where(observed > 0, left, np.nan)], axis=1)
+        apart = y - np.einsum("nwq,mq->nmw", x, self._levels(params)[0, :, 1:])
+        left = np.einsum("nmw,mw->nm", apart, steps[0])
+        products = [left * column[:, None] for column in x[:, 0].T]
+        features = np.concatenate([left, *products], axis=1)
+        seen = np.tile(observed > 0, 1 + x.shape[2])
+        now = (
+            X[:, self._columns(X.shape[1])[0]]
+            - x[:, 0] @ self._levels(params)[0, :, 1:].T
+        )
+        return np.concatenate([now, np.where(seen, features, np.nan)], axis=1)
+
+    def _columns(self, width):
+        """Return indices of responses and of exog, of rows with lags."""
+        exog = [int(column) for column in self.exog]
+        d = width // (1 + self.order)
+        return [j for j in range(d) if j not in set(exog)], exog
 
     def _windows(self, X, centre):
-        """Return values and those before about a centre, (n, m, 1 + order).
+        """Return responses (n, m, 1 + order) and exog (n, 1 + order, q) about a centre.
 
-        What is not observed is 0.
+        Both are of a row and those before; what is not observed is 0, and so said.
         """
-        windows = X.reshape(len(X), 1 + self.order, -1).swapaxes(1, 2)
-        observed = ~np.isnan(windows).any(axis=2)
-        windows = np.where(observed[..., None], windows - centre[:, None], 0.0)
-        return windows, observed.astype(np.float64)
+        responses, exog = self._columns(X.shape[1])
+        rows = X.reshape(len(X), 1 + self.order, -1)
+        y, x, m = rows[:, :, responses].swapaxes(1, 2), rows[:, :, exog], len(responses)
+        known = ~np.isnan(x).any(axis=(1, 2))
+        observed = ~np.isnan(y).any(axis=2) & known[:, None]
+        y = np.where(observed[..., None], y - centre[:m, None], 0.0)
+        x = np.where(known[:, None, None], x - centre[m:], 0.0)
+        return y, x, observed.astype(np.float64)
+
+    def _levels(self, params) -> np.ndarray:
+        """Return means about the centre, and coefficients of exog, (K, m, 1 + q)."""
+        m = params.means.shape[1]
+        levels = (params.means - params.centre[:m])[..., None]
+        if not len(self.exog):
+            return levels
+        by_exog = params.exog_coefficients
+        levels = levels + (by_exog @ params.centre[m:])[..., None]
+        return np.concatenate([levels, by_exog], axis=2)
 
     def histories(self, K):
         """Return the states of a row and of those before, (K ** (order + 1), ...)."""
@@ -164,47 +220,55 @@ class Autoregression(Emission):
         Unlike other methods, it takes weights for states and not for their histories:
         states are taken to have lasted.
         """
-        K, m = R.shape[1], X.shape[1] // (1 + self.order)
-        seen = ~np.isnan(X[:, :m])
-        centre = np.where(seen, X[:, :m], 0.0).sum(axis=0) / np.maximum(seen.sum(0), 1)
+        responses, exog = self._columns(X.shape[1])
+        K, m = R.shape[1], len(responses)
+        values = X[:, responses + exog]
+        seen = ~np.isnan(values)
+        centre = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(seen.sum(0), 1)
         ones, zeros = np.ones((K, m)), np.zeros((K, m, self.order))
-        blank = AutoregressionParams(centre * ones, zeros, ones, centre)
+        blank = AutoregressionParams(
+            centre[:m] * ones, zeros, ones, centre, 0, np.zeros((K, m, len(exog)))
+        )
         lasting = np.zeros((len(X), len(self.histories(K))))
         lasting[:, (self.histories(K) == self.histories(K)[:, :1]).all(axis=1)] = R
         return self.maximize(self.statistics(X, lasting, blank), blank)
 
     def log_density(self, X, params):
         """Return the log-density of each row for each history of states."""
-        windows, observed = self._windows(X, params.centre)
+        y, x, observed = self._windows(X, params.centre)
         K, m = params.means.shape
         histories = self.histories(K)
         densities = np.zeros((len(X), len(histories)))
-        means = params.means - params.centre
+        levels = self._levels(params)
         for j in range(m):
             steps = np.column_stack([np.ones(K), -params.coefficients[:, j]])
-            moved = windows[:, j] @ steps.T
-            levels = (steps[histories[:, 0]] * means[histories, j]).sum(axis=1)
-            for history, level in enumerate(levels):
-                k = histories[history, 0]
+            moved = y[:, j] @ steps.T
+            means = x @ levels[:, j, 1:].T  # by the state of each row of the window
+            fixed = (steps[histories[:, 0]] * levels[histories, j, 0]).sum(axis=1)
+            for h, history in enumerate(histories):
+                k, level = history[0], fixed[h]
+                for i in range(len(history) if len(self.exog) else 0):
+                    level = level + steps[k, i] * means[:, i, history[i]]
                 variance = params.variances[k, j]
                 squares = (moved[:, k] - level) ** 2 / variance
                 logs = squares + np.log(2 * np.pi * variance)
-                densities[:, history] -= 0.5 * logs * observed[:, j]
+                densities[:, h] -= 0.5 * logs * observed[:, j]
         return densities
 
     def statistics(self, X, R, params):
         """Return masses and moments of the windows for each history of states."""
-        windows, observed = self._windows(X, params.centre)
+        y, x, observed = self._windows(X, params.centre)
         sums = []
-        for j in range(windows.shape[1]):
-            both = np.concatenate([np.ones((len(X), 1)), windows[:, j]], axis=1)
+        for j in range(y.shape[1]):
+            parts = [np.ones((len(X), 1)), y[:, j], x.reshape(len(X), -1)]
+            both = np.concatenate(parts, axis=1)
             pairs = (both[:, :, None] * both[:, None]).reshape(len(X), -1)
             sums.append((R * observed[:, j : j + 1]).T @ pairs)
         return np.stack(sums, axis=1).ravel()
 
     def _moments(self, s, params):
-        """Return the moments of (1, window), (n_histories, m, 2 + order, 2 + order)."""
-        width = 2 + self.order
+        """Return the moments of 1 and the windows, (n_histories, m, width, width)."""
+        width = 1 + (1 + self.order) * (1 + len(self.exog))
         return s.reshape(-1, params.means.shape[1], width, width)
 
     def maximize(self, s, params):
@@ -215,10 +279,26 @@ class Autoregression(Emission):
         mass = np.zeros((K, m))
         np.add.at(mass, first, moments[..., 0, 0])
         alive, degenerate = left_alive(mass)
-        columns = [self._of_column(moments[:, j], params, j) for j in range(m)]
-        means, coefficients, left = (
+        turns = LevelTurns(
+            self.histories(K),
+            np.array([column in self.shared for column in self.exog], dtype=bool),
+            self.switching_coefficients,
+            self.switching_variance,
+            self.reg_covar,
+        )
+        before = self._levels(params)
+        columns = [
+            turns.maximize(
+                moments[:, j], before[:, j], params.coefficients[:, j],
+                params.variances[:, j],
+            )
+            for j in range(m)
+        ]  # fmt: skip
+        levels, coefficients, left = (
             np.stack(parts, axis=1) for parts in zip(*columns, strict=True)
         )
+        by_exog = levels[..., 1:]
+        means = levels[..., 0] + params.centre[:m] - by_exog @ params.centre[m:]
         if self.switching_variance:
             variances = left / np.where(alive, mass, 1.0)
         else:
@@ -234,72 +314,8 @@ class Autoregression(Emission):
             ),
             params.centre,
             degenerate,
+            np.where(alive[..., None], by_exog, before[..., 1:]),
         )
-
-    def _of_column(self, moments, params, j):
-        """Return means, coefficients and sums of squared errors of a column."""
-        first = self.histories(len(params.means))[:, 0]
-        mass = np.bincount(first, moments[:, 0, 0])
-        alive = left_alive(mass[:, None])[0][:, 0]
-        means = params.means[:, j] - params.centre[j]
-        coefficients, variances = params.coefficients[:, j], params.variances[:, j]
-        left = _errors(self._about(moments, means), coefficients)
-        best, least = (means, coefficients, left), np.inf
-        for _ in range(TURNS.max_iter):
-            before = means
-            means = self._means(moments, before, coefficients, variances)
-            about = self._about(moments, means)
-            if not np.isfinite(about).all():
-                break
-            coefficients = self._coefficients(about, variances)
-            left, short = _errors(about, coefficients), 0.0
-            if self.switching_variance:
-                own = left / np.where(alive, mass, 1.0) + self.reg_covar
-                variances = np.where(alive, np.maximum(own, LEAST_VARIANCE), variances)
-                short = mass @ np.log(variances)
-            short += (left / variances).sum()
-            if not short < least:  # of rounding errors, where a mean is open
-                break
-            best, least = (means, coefficients, left), short
-            if (np.abs(means - before) <= TURNS.tol * np.sqrt(variances)).all():
-                break
-        means, coefficients, left = best
-        return means + params.centre[j], coefficients, left
-
-    def _means(self, moments, before, coefficients, variances):
-        """Return the means of the states, given all else."""
-        K = len(before)
-        histories = self.histories(K)
-        steps = np.column_stack([np.ones(K), -coefficients])[histories[:, 0]]
-        share = 1.0 / variances[histories[:, 0]]
-        # Errors of a history have the mean b' window - c' means.
-        c = np.einsum("hw,hwk->hk", steps, np.eye(K)[histories])
-        weights = share * moments[:, 0, 0]
-        normal = (c * weights[:, None]).T @ c
-        response = c.T @ (share * (steps * moments[:, 0, 1:]).sum(axis=1))
-        # Where a unit root leaves a mean open, it stays about where it is.
-        held = max(TURNS.held * weights.sum(), LEAST_VARIANCE) * np.eye(K)
-        return np.linalg.solve(normal + held, response + held @ before)
-
-    def _about(self, moments, means):
-        """Return second moments of windows about the means, by the state of the row."""
-        histories = self.histories(len(means))
-        level = means[histories]
-        cross = level[:, :, None] * moments[:, 0, None, 1:]
-        about = moments[:, 1:, 1:] - cross - cross.swapaxes(1, 2)
-        about = about + moments[:, :1, :1] * level[:, :, None] * level[:, None]
-        of_state = np.zeros((len(means), *about.shape[1:]))
-        np.add.at(of_state, histories[:, 0], about)
-        return of_state
-
-    def _coefficients(self, about, variances):
-        """Return least squares, of all states together if they do not switch."""
-        pooled = about
-        if not self.switching_coefficients:
-            pooled = (about / variances[:, None, None]).sum(axis=0)[None]
-        inverse = np.linalg.pinv(pooled[:, 1:, 1:], rcond=TURNS.rcond, hermitian=True)
-        found = np.einsum("kij,kj->ki", inverse, pooled[:, 1:, 0])
-        return np.broadcast_to(found, (len(about), self.order))
 
     def project(self, s, params=None):
         """Return moments that data can have."""
@@ -316,6 +332,7 @@ class Autoregression(Emission):
 
     def sample_after(self, params, states, before, rng):
         """Draw a row for each history of states, given the rows before it."""
+        self._check_drawn()
         histories = self.histories(len(params.means))[states]
         now = histories[:, 0]
         apart = before - params.means[histories[:, 1:]]
@@ -335,7 +352,7 @@ class Autoregression(Emission):
     def free_directions(self, params, following, X):
         """Yield the directions of means, coefficients and variances.
 
-        A mean counts in all histories that have the state: each has a slot of its own.
+        A level counts in all histories that have the state: each has a slot of its own.
         """
         K, m, order = params.coefficients.shape
         for k, j in np.ndindex(K, m):
@@ -343,6 +360,14 @@ class Autoregression(Emission):
             yield Direction("means", (((k, j), 1.0),), size, ("mean", k, j))
         every = [((k,),) for k in range(K)]
         together = [tuple((k,) for k in range(K))]
+        for c, column in enumerate(self.exog):
+            size = max(np.sqrt(np.nanmean(X[:, column] ** 2)), LEAST_VARIANCE)
+            is_shared = column in self.shared
+            for states, j in product(together if is_shared else every, range(m)):
+                entries = tuple(((*k, j, c), 1.0) for k in states)
+                scale = np.sqrt(params.variances[states[0][0], j]) / size
+                slot = ("exog", states, j, c)
+                yield Direction("exog_coefficients", entries, scale, slot)
         switching = self.switching_coefficients
         for states, j, i in product(
             every if switching else together, range(m), range(order)
@@ -358,12 +383,15 @@ class Autoregression(Emission):
 
     def n_parameters(self, K, d, params=None):
         """Return the number of means, coefficients and variances."""
-        m = d // (1 + self.order)
-        shared = K if self.switching_coefficients else 1
-        return m * (K + shared * self.order + (K if self.switching_variance else 1))
+        m, shared = d // (1 + self.order) - len(self.exog), len(self.shared)
+        levels = K * (1 + len(self.exog) - shared) + shared
+        lags = self.order * (K if self.switching_coefficients else 1)
+        return m * (levels + lags + (K if self.switching_variance else 1))
 
     def marginal(self, params, columns):
         """Return the autoregressions of some columns."""
+        if len(self.exog):
+            raise TypeError("Autoregression has a marginal only without exog")
         columns = np.asarray(columns)
         return AutoregressionParams(
             params.means[:, columns],
@@ -371,9 +399,3 @@ class Autoregression(Emission):
             params.variances[:, columns],
             params.centre[columns],
         )
-
-
-def _errors(about, coefficients):
-    """Return sums of squared errors, of moments about the means."""
-    steps = np.column_stack([np.ones(len(coefficients)), -coefficients])
-    return np.maximum(np.einsum("ki,kij,kj->k", steps, about, steps), 0.0)

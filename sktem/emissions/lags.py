@@ -11,6 +11,7 @@ from sktem.emissions.spread import Spread
 __all__ = [
     "LEAST_VARIANCE",
     "TURNS",
+    "check_exog",
     "error_spreads",
     "lagged",
     "possible_moments",
@@ -47,6 +48,18 @@ class Turns(NamedTuple):
 
 
 TURNS = Turns()
+
+
+def check_exog(name, exog, d):
+    """Raise ValueError for regressors that are not columns of rows with d of them."""
+    exog = list(exog)
+    whole = all(isinstance(column, (int, np.integer)) for column in exog)
+    if not whole or len(set(exog)) < len(exog) or not set(exog) <= set(range(d)):
+        raise ValueError(
+            f"exog of {name} must be different columns from 0 to {d - 1}, got {exog!r}"
+        )
+    if len(exog) == d:
+        raise ValueError(f"{name} needs a column that is not in exog")
 
 
 def lagged(X, columns, offsets, order):

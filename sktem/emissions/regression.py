@@ -13,6 +13,7 @@ from sktem.emissions.directions import Direction
 from sktem.emissions.lags import (
     LEAST_VARIANCE,
     TURNS,
+    check_exog,
     error_spreads,
     lagged,
     possible_moments,
@@ -127,16 +128,8 @@ class Regression(Emission):
         """Raise ValueError for settings that do not fit the columns."""
         check_number("order of Regression", self.order, Integral, 0)
         check_number("reg_covar of Regression", self.reg_covar, Real, 0)
+        check_exog("Regression", self.exog, X.shape[1])
         exog = list(self.exog)
-        d = X.shape[1]
-        whole = all(isinstance(column, (int, np.integer)) for column in exog)
-        if not whole or len(set(exog)) < len(exog) or not set(exog) <= set(range(d)):
-            raise ValueError(
-                f"exog of Regression must be different columns from 0 to {d - 1}, got "
-                f"{self.exog!r}"
-            )
-        if len(exog) == d:
-            raise ValueError("Regression needs a column that is not in exog")
         if not set(self.shared) <= {*exog, *(["lags"] if self.order else [])}:
             raise ValueError(
                 "shared of Regression must be columns of exog, or 'lags' if order is "

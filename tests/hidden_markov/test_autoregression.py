@@ -13,12 +13,13 @@ from sktem import HiddenMarkovModel, StochasticEMMixture
 from sktem.emissions import Autoregression, AutoregressionParams, Regression
 
 
-def given(K, m, order, rng):
+def given(K, m, order, rng, q=0):
     """Return parameters as a start, and the same for the estimator."""
     params = {
         "means": rng.normal(size=(K, m)),
         "coefficients": 0.4 * rng.normal(size=(K, m, order)),
         "variances": rng.uniform(0.5, 2.0, (K, m)),
+        "exog_coefficients": rng.normal(size=(K, m, q)),
     }
     start, transitions = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K)
     return start, transitions, params
@@ -33,32 +34,38 @@ def at(emission, start, transitions, params, X, lengths):
     return hmm.fit(X, lengths=lengths)
 
 
-def enumerated(y, start, transitions, params, order):
+def enumerated(y, start, transitions, params, order, x):
     """Return the probability of the rows with each path of states."""
-    means, a, variances = params.values()
+    means, a, variances, by_exog = params.values()
     paths = {}
     for path in product(range(len(start)), repeat=len(y)):
         p = start[path[0]] * np.prod(transitions[path[:-1], path[1:]])
         for t in range(order, len(y)):
-            apart = [y[t - i] - means[path[t - i]] for i in range(1, order + 1)]
-            mean = means[path[t]] + (a[path[t]] * np.transpose(apart)).sum(axis=1)
+            level = [means[k] + by_exog[k] @ x[s] for s, k in enumerate(path)]
+            apart = [y[t - i] - level[t - i] for i in range(1, order + 1)]
+            mean = level[t] + (a[path[t]] * np.transpose(apart)).sum(axis=1)
             densities = norm.pdf(y[t], mean, np.sqrt(variances[path[t]]))
             p *= np.where(np.isnan(densities), 1.0, densities).prod()
         paths[path] = p
     return paths
 
 
-@pytest.mark.parametrize("K, m, order", [(2, 1, 1), (2, 2, 2), (3, 1, 1)])
+@pytest.mark.parametrize(
+    "K, m, order, q",
+    [(2, 1, 1, 0), (2, 2, 2, 0), (3, 1, 1, 0), (2, 2, 2, 1), (3, 1, 1, 2)],
+)
 @pytest.mark.parametrize("holes", [False, True])
 @pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_all_paths(K, m, order, holes, global_random_seed):
+def test_all_paths(K, m, order, q, holes, global_random_seed):
     rng = np.random.default_rng(global_random_seed)
-    lengths, X = [6, 1, 5], rng.normal(size=(12, m))
+    lengths, X = [6, 1, 5], rng.normal(size=(12, q + m))
+    X[:, :q] += 1.0
     if holes:
         X[2, 0] = np.nan
-    start, transitions, params = given(K, m, order, rng)
-    hmm = at(Autoregression(order), start, transitions, params, X, lengths)
+    start, transitions, params = given(K, m, order, rng, q)
+    emission = Autoregression(order, exog=range(q))
+    hmm = at(emission, start, transitions, params, X, lengths)
     smooth, states = (
         hmm.predict_proba(X, lengths=lengths),
         hmm.predict(X, lengths=lengths),
@@ -68,8 +75,8 @@ def test_all_paths(K, m, order, holes, global_random_seed):
     fitted, rows = hmm._asked(X, None, lengths)
     counts = np.zeros((K, K))
     for number, first in enumerate([0, 6, 7]):
-        y = X[first : first + lengths[number]]
-        paths = enumerated(y, start, transitions, params, order)
+        y, x = np.split(X[first : first + lengths[number]], [q], axis=1)[::-1]
+        paths = enumerated(y, start, transitions, params, order, x)
         total = sum(paths.values())
         assert scores[number] == pytest.approx(np.log(total), abs=1e-10)
         gamma = np.zeros((len(y), K))
@@ -89,6 +96,41 @@ def test_all_paths(K, m, order, holes, global_random_seed):
     )
     found = s[K : K + K * K].reshape(K, K) * 3  # a sequence
     np.testing.assert_allclose(found, counts, atol=1e-10)
+
+
+@pytest.mark.parametrize("shared", [(), (2,)])
+def test_the_m_step_maximizes_with_exog(shared):
+    rng = np.random.default_rng(0)
+    emission = Autoregression(1, reg_covar=0.0, exog=[0, 2], shared=shared)
+    rows = rng.normal(size=(80, 3)) * [10.0, 1.0, 0.1] + [0.0, 0.0, 3.0]
+    X = emission.with_lags(rows, np.array([0, 80]))
+    R = rng.dirichlet(np.ones(4), 80)
+    before = emission.start(X, rng.dirichlet(np.ones(2), 80))
+    found = emission.maximize(emission.statistics(X, R, before), before)
+
+    def params(x):
+        by_exog = np.reshape(x[4:8], (2, 1, 2)) / [10.0, 0.1]
+        if shared:
+            by_exog[1, 0, 1] = by_exog[0, 0, 1]
+        means = x[:2] - (by_exog @ [0.0, 3.0])[:, 0]
+        return before._replace(
+            means=means[:, None], coefficients=np.reshape(x[2:4], (2, 1, 1)),
+            variances=np.exp(np.reshape(x[8:], (2, 1))), exog_coefficients=by_exog,
+        )  # fmt: skip
+
+    def short(x):
+        return -(R * emission.log_density(X, params(x))).sum()
+
+    best = minimize(short, np.full(10, 0.1), method="BFGS", options={"gtol": 1e-9})
+    value = -(R * emission.log_density(X, found)).sum()
+    assert value == pytest.approx(best.fun, rel=1e-9)
+    assert value < -(R * emission.log_density(X, before)).sum() - 1
+    for name in ("means", "coefficients", "variances", "exog_coefficients"):
+        left, right = (getattr(one, name) for one in (found, params(best.x)))
+        np.testing.assert_allclose(left, right, atol=2e-4)
+    # The negative control: with all else, the coefficients are not shared.
+    by_exog = found.exog_coefficients[:, 0, 1]
+    assert (by_exog[0] == by_exog[1]) == bool(shared)
 
 
 @pytest.mark.parametrize("coefficients", [False, True])
@@ -154,6 +196,61 @@ def test_statsmodels(switching):
     )
     ours = HiddenMarkovModel(2, emission=emission, random_state=0).fit(y[:, None])
     assert ours.score_samples(y[:, None])[0] > found.llf - 1e-6
+
+
+@pytest.mark.parametrize("switching", [False, True])
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_exog_of_statsmodels(switching):
+    """The likelihood at its optimum is ours, and our optimum is not below."""
+    api = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(250, 2))
+    states, apart, y = np.repeat([0, 1, 0, 1, 0], 50), 0.0, np.empty(250)
+    effects = np.array([[1.0, 0.5], [-1.0, 0.5]])
+    for t, k in enumerate(states):
+        apart = 0.6 * apart + 0.5 * rng.normal()
+        y[t] = 2.0 * k + x[t] @ effects[k] + apart
+    peer = api.tsa.MarkovAutoregression(
+        y, 2, order=1, exog=x, switching_ar=False, switching_exog=[True, switching]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of theirs, on the way
+        found = peer.fit(disp=0)
+    values = dict(zip(peer.param_names, found.params, strict=True))
+    params = {
+        "means": [[values[f"const[{k}]"]] for k in range(2)],
+        "coefficients": np.full((2, 1, 1), values["ar.L1"]),
+        "variances": np.full((2, 1), values["sigma2"]),
+        "exog_coefficients": [
+            [[values[f"x1[{k}]"], values[f"x2[{k if switching else 1}]"]]]
+            for k in range(2)
+        ],
+    }
+    transitions = found.regime_transition[:, :, 0].T
+    emission = Autoregression(
+        1, False, False, reg_covar=0.0, exog=[1, 2], shared=[] if switching else [2]
+    )
+    X = np.column_stack([y, x])
+    hmm = HiddenMarkovModel(
+        2, emission=emission, start="stationary", emission_init=params,
+        transitions_init=transitions / transitions.sum(axis=1, keepdims=True),
+        fixed=["transitions", "emission"],
+    )  # fmt: skip
+    value = hmm.fit(X).score_samples(X)[0]
+    assert value == pytest.approx(found.llf, abs=1e-6)
+    ours = HiddenMarkovModel(2, emission=emission, start="stationary", random_state=0)
+    ours.fit(X)
+    assert ours.score_samples(X)[0] > found.llf - 1e-6
+    assert ours.aic(X) + 2 * ours.score_samples(X)[0] == 2 * len(found.params)
+    # Where columns begin does not matter.
+    far = ours.fit(X + [0.0, 1e6, -1e6]).score_samples(X + [0.0, 1e6, -1e6])[0]
+    assert far == pytest.approx(ours.fit(X).score_samples(X)[0], abs=1e-3)
+    # The negative control: a model without the columns is far below.
+    alone = HiddenMarkovModel(2, emission=Autoregression(), random_state=0).fit(
+        X[:, :1]
+    )
+    assert alone.score_samples(X[:, :1])[0] < found.llf - 50
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +336,18 @@ def test_errors(drawn):
             HiddenMarkovModel(2, emission=emission, **options).fit(X[:50])
     with pytest.raises(ValueError, match="depends on histories of states"):
         HiddenMarkovModel(2, emission=emission).fit(X[:50], covariates=X[:50])
+    for options, message in (
+        ({"exog": [1]}, "exog of Autoregression must be different columns from 0 to 0"),
+        ({"exog": [0]}, "needs a column that is not in exog"),
+        ({"shared": [0]}, "shared of Autoregression must be columns of exog"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            HiddenMarkovModel(2, emission=Autoregression(**options)).fit(X[:50])
+    pair = np.column_stack([X[:50], np.arange(50) % 7])
+    driven = HiddenMarkovModel(1, emission=Autoregression(exog=[1])).fit(pair)
+    for asked in (driven.sample, lambda: driven.forecast(pair)):
+        with pytest.raises(ValueError, match="exog has no distribution"):
+            asked()
     with pytest.raises(ValueError, match="order of Autoregression"):
         HiddenMarkovModel(2, emission=Autoregression(0)).fit(X[:50])
     with pytest.raises(ValueError, match="rows of a mixture have no order"):

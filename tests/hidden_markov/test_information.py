@@ -30,6 +30,8 @@ RNG = np.random.default_rng(1)
 SEGMENTS = [np.repeat(np.arange(20) % 2, 1 + RNG.binomial(3, 0.5, 20)) for _ in LENGTHS]
 LASTING = np.concatenate([one[first:][:12] for first, one in enumerate(SEGMENTS)])
 LASTING = 6.0 * LASTING[:, None] + RNG.normal(size=(240, 1))
+OTHER = np.random.default_rng(2).normal(size=240)
+DRIVEN = np.column_stack([GAUSSIAN.sum(axis=1) + 3 * STATES, OTHER])
 CASES = {
     "full": ("gaussian", GAUSSIAN, {}),
     "holes": (Gaussian("tied"), np.where(RNG.random(GAUSSIAN.shape) < 0.2, np.nan,
@@ -48,6 +50,9 @@ CASES = {
     "shared variance": (Regression(order=1, switching_variance=False), GAUSSIAN, {}),
     "shared slope": (Regression(exog=[1], shared=[1]), GAUSSIAN, {}),
     "means before": (Autoregression(2), GAUSSIAN, {}),
+    "means by exog": (Autoregression(1, exog=[1], switching_variance=False),
+                      DRIVEN * [1.0, 30.0] + [0.0, 20.0], {}),
+    "shared exog": (Autoregression(1, exog=[1], shared=[1]), DRIVEN, {}),
     "shared lags": (Autoregression(1, False, False), GAUSSIAN[:, :1], {}),
     "categorical": (Categorical(),
                     np.where(RNG.random((240, 2)) < 0.6, 2 * STATES[:, None],
