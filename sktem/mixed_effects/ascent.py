@@ -49,6 +49,8 @@ class NewtonRule(NamedTuple):
         Newton steps, at most.
     halvings : int
         Lengths of a step that are tried.
+    worth_halving : float
+        Promised gain of the log-likelihood from which shorter steps are tried.
     longest : float
         Longest step of a logarithm.
     least_gain : float
@@ -75,6 +77,7 @@ class NewtonRule(NamedTuple):
     most_differences: int = 4_000_000
     most_steps: int = 12
     halvings: int = 4
+    worth_halving: float = 1e-4
     longest: float = 0.7
     least_gain: float = 0.02
     resolution: float = 1e-12
@@ -241,7 +244,8 @@ def ascend(
     Slope and information are conditional means over adaptive quadrature points
     (importance draws, for more than five random effects). The covariance moves by its
     Cholesky factor, and scales by their logarithms. A step that does not raise the
-    likelihood is halved, and if that does not help, an EM step takes its place.
+    likelihood, and promised to, is halved, and if that does not help, an EM step takes
+    its place.
     """
     seed = rng.integers(2**63)
     modes = model.prior_moments(rows, params)[0] if start is None else start
@@ -256,8 +260,10 @@ def ascend(
         step, promise = _newton_step(louis, coordinates)
         if promise < least_gain / 2:
             break
-        candidates = (coordinates.params(step / 2**h) for h in range(NEWTON.halvings))
-        for changed in chain(candidates, _em_steps(model, rows, params, here)):
+        lengths = NEWTON.halvings if promise > NEWTON.worth_halving else 1
+        candidates = (coordinates.params(step / 2**h) for h in range(lengths))
+        others = _em_steps(model, rows, params, here) if lengths > 1 else ()
+        for changed in chain(candidates, others):
             there = likelihood_at(model, rows, changed, here.modes, seed, resolution)
             if there.value > here.value:  # False for NaN
                 params, here = changed, there

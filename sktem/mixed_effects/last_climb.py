@@ -63,8 +63,8 @@ class ClimbRule:
     ----------
     most_steps : int
         Steps, at most.
-    least_gain, least_fine_gain : float
-        Gain of the log-likelihood for which steps continue, and that with more nodes.
+    least_gain : float
+        Gain of the log-likelihood for which steps continue.
     least_rough_gain : float
         The same of first steps, which are finished only where they lead elsewhere.
     points_from_start : Resolution
@@ -90,8 +90,7 @@ class ClimbRule:
     """
 
     most_steps: int = 40
-    least_gain: float = 1e-9
-    least_fine_gain: float = 1e-6
+    least_gain: float = 1e-8
     least_rough_gain: float = 1e-3
     points_from_start: Resolution = Resolution(per_subject=64)
     same: float = 0.1
@@ -181,7 +180,6 @@ class LastClimb:
         n, d = len(rows), model.design.n_latents
         nodes = self.rule.nodes
         n_nodes = nodes.first.nodes(n, d)
-        options = options | {"least_gain": self.rule.least_fine_gain}
         while n_nodes and not ascent.by_nodes.within(*nodes.same):
             n_nodes = nodes.after(n_nodes, d)
             most = min(nodes.most_of_subject, nodes.most_in_all / n)
