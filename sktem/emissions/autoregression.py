@@ -345,6 +345,10 @@ class Autoregression(Emission):
         """Raise TypeError: what is missing depends on rows before and after it."""
         raise TypeError("Autoregression does not fill holes")
 
+    def draw(self, X, states, params, rng):
+        """Raise TypeError, as `mean`."""
+        self.mean(params)
+
     def spreads(self, params):
         """Return the variances of the errors."""
         return error_spreads(params.variances, self.reg_covar)

@@ -15,6 +15,7 @@ __all__ = [
     "error_spreads",
     "lagged",
     "possible_moments",
+    "pseudo_inverse",
     "rows_before",
 ]
 
@@ -86,12 +87,28 @@ def rows_before(X, order):
     return rows
 
 
+def pseudo_inverse(moments):
+    """Return pseudo-inverses of second moments, whatever the units of columns are."""
+    scaled, sizes = _without_units(moments)
+    return np.linalg.pinv(scaled, rcond=TURNS.rcond, hermitian=True) / sizes
+
+
+def _without_units(moments):
+    """Return second moments of columns over their sizes, and products of the sizes."""
+    sizes = np.sqrt(np.maximum(np.diagonal(moments, axis1=-2, axis2=-1), 0.0))
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    sizes = sizes[..., :, None] * sizes[..., None, :]
+    return moments / sizes, sizes
+
+
 def possible_moments(moments):
     """Return second moments that data can have, and whether these were outside."""
+    moments, sizes = _without_units(moments)
     values, vectors = np.linalg.eigh(moments)
     least = -TURNS.rounding * np.abs(values).max(axis=-1, keepdims=True)
     values, left = np.maximum(values, 0.0), bool((values < least).any())
-    return (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2), left
+    moments = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    return moments * sizes, left
 
 
 def error_spreads(variances, reg_covar):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.base import left_alive
-from sktem.emissions.lags import LEAST_VARIANCE, TURNS
+from sktem.emissions.lags import LEAST_VARIANCE, TURNS, pseudo_inverse
 
 __all__ = ["LevelTurns"]
 
@@ -144,7 +144,7 @@ class LevelTurns(NamedTuple):
         pooled = about
         if not self.switching_coefficients:
             pooled = (about / variances[:, None, None]).sum(axis=0)[None]
-        inverse = np.linalg.pinv(pooled[:, 1:, 1:], rcond=TURNS.rcond, hermitian=True)
+        inverse = pseudo_inverse(pooled[:, 1:, 1:])
         found = np.einsum("kij,kj->ki", inverse, pooled[:, 1:, 0])
         return np.broadcast_to(found, (len(about), self.order))
 

@@ -17,6 +17,7 @@ from sktem.emissions.lags import (
     error_spreads,
     lagged,
     possible_moments,
+    pseudo_inverse,
     rows_before,
 )
 from sktem.emissions.magnitudes import check_magnitude
@@ -423,8 +424,7 @@ def _least_squares(moments, shared, weights):
     """Return coefficients (K, m, q), those that are shared the same for all states."""
     z_z, z_y = moments[..., 1:, 1:], moments[..., 1:, 0]
     if not shared.any():
-        inverse = np.linalg.pinv(z_z, rcond=TURNS.rcond, hermitian=True)
-        return np.einsum("kjab,kjb->kja", inverse, z_y)
+        return np.einsum("kjab,kjb->kja", pseudo_inverse(z_z), z_y)
     K, m, q = z_y.shape
     n_own = K * int((~shared).sum())
     # Where each coefficient is among those of one system of equations.
@@ -437,8 +437,7 @@ def _least_squares(moments, shared, weights):
         own = weights[k][:, None] * z_y[k]
         normal[:, places[k][:, None], places[k]] += weights[k][:, None, None] * z_z[k]
         response[:, places[k]] += own
-    inverse = np.linalg.pinv(normal, rcond=TURNS.rcond, hermitian=True)
-    found = np.einsum("jab,jb->ja", inverse, response)
+    found = np.einsum("jab,jb->ja", pseudo_inverse(normal), response)
     return found[:, places].swapaxes(0, 1)
 
 

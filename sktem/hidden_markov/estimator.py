@@ -11,7 +11,7 @@ from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sktem.choices import check_choice
+from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.base import (
@@ -53,6 +53,9 @@ from sktem.hidden_markov.fit_warnings import (
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
 from sktem.hidden_markov.given import (
     chain_of,
+    check_enough,
+    check_possible,
+    check_warm,
     emission_of,
     emission_of_states,
     observed_sequences,
@@ -377,6 +380,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         source = source_of(X)
         if source is None:
             X, covariates = without_covariates(X, covariates)
+        n_features = getattr(self, "n_features_in_", None)
         rows = {"states": states, "covariates": covariates}
         data = {"X": X, "groups": groups, "lengths": lengths, **rows,
                  "sample_weight": sample_weight}  # fmt: skip
@@ -389,8 +393,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         if groups is None and lengths is None and len(X) == 1:
             warn_of_routing("the rows of a fold count as a single sequence")
         X, weights = checked_sequence_weights(X, sample_weight)
+        check_enough(self, X)
         warm = self.warm_start and hasattr(self, "emission_params_")
         warm = warm and n_covariates_of(X) == self._n_covariates
+        if warm:
+            check_warm(self, n_features)
         begun = self._fitted().params if warm else None
         if isinstance(self.n_states, str) and not warm:
             begun = self._search(data, X, weights)
@@ -538,7 +545,12 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         def given(params):
             return with_given_values(self, model, params)
 
-        return best_start(model, X, given, rng, complete=self._start_is_given())
+        start = best_start(model, X, given, rng, complete=self._start_is_given())
+        parts = (self.start_init, self.transitions_init, self.emission_init)
+        known = X.in_memory and X.labels is not None
+        if known or any(part is not None for part in parts):
+            check_possible(model, X, start.params)
+        return start
 
     def _fitted_attributes(self, settings, state, X):
         bounds = [float(value) for value in state.history.objective]
@@ -801,8 +813,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             ``probabilities`` of shape (n_sequences, steps, n_states), and ``draws`` of
             shape (n_draws, n_sequences, steps, n_features).
         """
-        if steps < 1 or n_draws < 0:
-            raise ValueError(f"steps must be at least 1, got {steps!r}")
+        check_number("steps", steps, Integral, 1)
+        check_number("n_draws", n_draws, Integral, 0)
         fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
         future = future_covariates_of(
             future_covariates, len(X), steps, self._n_covariates
@@ -1026,12 +1038,12 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             States.
         """
         fitted = self._fitted()
-        lengths = [n_samples] if lengths is None else lengths
-        if np.min(lengths) < 1:
+        lengths = np.asarray([n_samples] if lengths is None else lengths)
+        if lengths.dtype.kind not in "iu" or not lengths.size or lengths.min() < 1:
             raise ValueError(
-                f"sequences must have at least one row, got lengths {lengths!r}"
+                "sequences must have at least one row, a whole number of them; got "
+                f"lengths {lengths.tolist()}"
             )
-        lengths = np.asarray(lengths)
         covariates = checked_covariates(covariates, lengths.sum(), self._n_covariates)
         rows, states = fitted.sample(lengths, self._rng(), covariates)
         return self._as_given(rows), states

@@ -21,6 +21,9 @@ from sktem.sequences.given import given_rows, offsets_of
 from sktem.validation import validate_data
 
 __all__ = [
+    "check_enough",
+    "check_possible",
+    "check_warm",
     "chain_of",
     "emission_of",
     "emission_of_states",
@@ -304,6 +307,46 @@ def probabilities_of(name, value, shape) -> np.ndarray:
     return array / sums[..., None]
 
 
+def check_enough(estimator, X) -> None:
+    """Raise if there are fewer rows than states."""
+    K, n = estimator.n_states, X.n_rows
+    if not isinstance(K, str) and n < K:
+        raise ValueError(
+            f"Expected n_samples >= n_states but got n_states = {K}, n_samples = {n}"
+        )
+
+
+def check_warm(estimator, n_features) -> None:
+    """Raise if a fit cannot begin with the parameters of the one before."""
+    kinds = [
+        (type(emission), emission.order, getattr(emission, "covariance_type", None))
+        for emission in (estimator.emission_, emission_of(estimator))
+    ]
+    changes = {
+        "n_states": len(estimator.start_) != states_of(estimator),
+        "emission": kinds[0] != kinds[1],
+        "durations": (estimator.durations is None) == hasattr(estimator, "durations_"),
+        "the number of columns of X": n_features != estimator.n_features_in_,
+    }
+    changed = [name for name, has_changed in changes.items() if has_changed]
+    if changed:
+        raise ValueError(
+            f"warm_start begins with the last fit, after which {', '.join(changed)} "
+            "changed: take warm_start=False"
+        )
+
+
+def check_possible(model, X, params) -> None:
+    """Raise if what a user has given excludes all paths of a sequence."""
+    values = model.log_likelihood_of_sequences(X, params)
+    if (values == -np.inf).any():
+        raise ValueError(
+            f"sequence {int(np.flatnonzero(values == -np.inf)[0])} is impossible: "
+            "states that are known, or zeros of start_init, transitions_init or "
+            "emission_init, exclude all its paths"
+        )
+
+
 def _with_emission_values(emission, params, values):
     """Return parameters of an emission with values that a user has given."""
     check_names("emission_init", values, params._fields, "parameters")
@@ -315,6 +358,8 @@ def _with_emission_values(emission, params, values):
             continue
         before = np.asarray(before)
         fields[name] = np.array(value, dtype=before.dtype)
+        if np.isnan(fields[name]).any():
+            raise ValueError(f"emission_init[{name!r}] must not have NaN")
         if fields[name].shape != before.shape:
             raise ValueError(
                 f"emission_init[{name!r}] must have the shape {before.shape}, got "

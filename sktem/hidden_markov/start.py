@@ -138,8 +138,11 @@ def best_start(model, X, impose, rng, search=None, complete=False):
     if complete:
         # Clusters only give the parameters their shapes.
         labels = np.arange(few.n_rows) * model.chain.n_states // max(few.n_rows, 1)
-        return Start(impose(_from_clusters(model, few, labels)))
-    runs = [Run(-np.inf, impose(start)) for start in _starts(model, few, search, rng)]
+        starts = [_from_clusters(model, few, labels)]
+    else:
+        starts = list(_starts(model, few, search, rng))
+    runs = [Run(-np.inf, impose(start)) for start in starts]
+    _check_densities(model, few, runs[0].params)
     n_runs = len(runs)
     if n_runs == 1:
         return Start(runs[0].params)
@@ -150,6 +153,18 @@ def best_start(model, X, impose, rng, search=None, complete=False):
     lead = best.objective - runs[1].objective if len(runs) > 1 else 0.0
     doubtful = best.n_met == 1 and search.apart < lead < np.inf
     return Start(best.params, lead if doubtful else 0.0, n_runs)
+
+
+def _check_densities(model, X, params):
+    """Raise if parameters are outside of what an emission can have."""
+    with np.errstate(all="ignore"):
+        wrong = np.isnan(model.emission.log_density(X.X, params.emission))
+    if wrong.any():
+        raise ValueError(
+            "emission_init must have values that the parameters of "
+            f"{type(model.emission).__name__} can have: densities are NaN, in row "
+            f"{int(np.argwhere(wrong)[0][0])} for one"
+        )
 
 
 def _few_sequences(X, most, rng):
@@ -219,7 +234,7 @@ def _starts(model, X, search, rng):
     points = model.emission.points(X.X)
     values = np.nan_to_num(points)  # what is missing is at the mean
     past: list[np.ndarray] = []
-    for size in search.windows:
+    for size in search.windows if len(values) >= K else ():
         windows = values if size == 1 else _windows(values, X, size)
         labels = _clusters(windows, K, rng, n_init=2)
         if size == 1 and np.isnan(points).any():

@@ -78,7 +78,13 @@ def given_rows(X, groups, lengths) -> GivenRows:
         names = list(X.columns)
         place = column_of(groups, names, len(names), "groups")
         labels = np.asarray(X[names[place]])
-        return GivenRows(X.drop(columns=names[place]), None, labels)
+        others = [name for name in names if name != names[place]]
+        return GivenRows(X[others], None, labels)
+    if isinstance(groups, str):
+        raise ValueError(
+            f"groups={groups!r} names a column, for which X has to be a data frame, or "
+            "files; pass labels of the rows"
+        )
     return GivenRows(X, None, groups)
 
 

@@ -352,7 +352,8 @@ def test_errors(drawn):
         HiddenMarkovModel(2, emission=Autoregression(0)).fit(X[:50])
     with pytest.raises(ValueError, match="rows of a mixture have no order"):
         StochasticEMMixture(2, emission=emission).fit(X[:50])
-    with pytest.raises(TypeError, match="does not fill holes"):
-        hmm.impute(X[:50])
+    for method in ("mean", "mode", "draw"):
+        with pytest.raises(TypeError, match="does not fill holes"):
+            hmm.impute(X[:50], method=method)
     with pytest.raises(ValueError, match="do not depend on rows before"):
         HiddenMarkovModel(2, emission=emission).partial_fit(X[:50], continues=True)

@@ -234,6 +234,13 @@ def test_an_endless_sequence_in_small_pieces(solver):
     assert stream.n_sequences_seen_ == 60
 
 
+def test_the_first_piece_may_have_fewer_rows_than_states(whole):
+    stream = model()
+    for part in [X[:1], X[1:2], *np.split(X[2:722], 20)]:
+        stream.partial_fit(part, continues=stream._stream is not None)
+    assert stream.score(X) > whole.score(X) - 0.1
+
+
 def test_sums_do_not_depend_on_places_in_memory(whole):
     """Sequences of many visits are added up in their order, to the bit."""
     fitted, rows = whole._asked(X, None, [5] * (len(X) // 5))
@@ -429,6 +436,64 @@ def test_errors():
         model().fit([X, X], groups=GROUPS)
     with pytest.raises(ValueError, match="Poisson takes counts"):
         model(emission="poisson").fit(X)
+    with pytest.raises(ValueError, match=r"n_states = 3, n_samples = 2"):
+        model().fit(X[:2])
+    with pytest.raises(ValueError, match="groups='day' names a column"):
+        model().fit(X, groups="day")
+
+
+@pytest.mark.parametrize("emission, values", [
+    ("poisson", {"rates": [[-1.0], [1.0], [2.0]]}),
+    ("poisson", {"rates": [[np.inf], [1.0], [2.0]]}),
+    ("bernoulli", {"probabilities": [[2.0], [0.5], [0.1]]}),
+    (emissions.Regression(), {"variances": [[-1.0], [1.0], [1.0]]}),
+])  # fmt: skip
+def test_parameters_that_cannot_be_are_refused(emission, values):
+    rows = (np.arange(60.0) % 2)[:, None]
+    with pytest.raises(ValueError, match="emission_init must have values that"):
+        model(emission=emission, emission_init=values).fit(rows)
+    (name,) = values
+    with pytest.raises(ValueError, match=f"'{name}'. must not have NaN"):
+        values = {name: np.full(np.shape(values[name]), np.nan)}
+        model(emission=emission, emission_init=values).fit(rows)
+
+
+def test_sequences_that_a_start_excludes_are_named():
+    start, transitions = left_to_right(3)
+    options = {"start_init": start, "transitions_init": transitions}
+    with pytest.raises(ValueError, match="sequence 0 is impossible"):
+        model(**options).fit(X, states=STATES, groups=GROUPS)
+    # The negative control: known states that are in this order.
+    order = np.argsort(STATES, kind="stable")
+    chained = model(**options).fit(X[order], states=STATES[order])
+    assert (
+        chained.converged_
+        and (chained.predict(X[order]) == STATES[order]).mean() > 0.95
+    )
+
+
+def test_warm_starts_need_the_same_kind_of_model(whole):
+    changes = [{"n_states": 2}, {"emission": "exponential"}, {"durations": "poisson"}]
+    for change in [*changes, {"emission": Gaussian("diag")}]:
+        hmm = model(warm_start=True, tol=1e-4).fit(X, groups=GROUPS)
+        hmm.set_params(**change)
+        with pytest.raises(
+            ValueError, match=f"after which {next(iter(change))} change"
+        ):
+            hmm.fit(np.abs(X), groups=GROUPS)
+    with pytest.raises(ValueError, match="number of columns of X changed"):
+        hmm.set_params(emission="gaussian").fit(X[:, :1], groups=GROUPS)
+    hmm.set_params(start="stationary").fit(X, groups=GROUPS)
+    assert hmm.n_iter_ < 20
+    np.testing.assert_allclose(hmm.start_ @ hmm.transitions_, hmm.start_, atol=1e-12)
+
+
+def test_numbers_of_rows_to_draw(whole):
+    for options in ({"n_samples": 3.0}, {"lengths": []}, {"lengths": [2, 0]}):
+        with pytest.raises(ValueError, match="at least one row"):
+            whole.sample(**options)
+    with pytest.raises(ValueError, match="steps must be an integer >= 1"):
+        whole.forecast(X, 1.5)
 
 
 # Rows of one sequence belong together: neither a subset nor another order is the same.

@@ -33,6 +33,26 @@ def switching():
 X, STATES = switching()
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+@pytest.mark.parametrize("shared", [[], [0]])
+@ignored
+def test_units_of_regressors_do_not_matter(unit, shared):
+    emission = Regression(order=1, exog=[0], shared=shared)
+    hmm = HiddenMarkovModel(2, emission=emission, random_state=0)
+    expected = hmm.fit(X, lengths=LENGTHS).score(X, lengths=LENGTHS)
+    by_x = hmm.emission_params_.coefficients[:, 0, 1]
+    errors = hmm.standard_errors(X, lengths=LENGTHS).emission["coefficients"]
+    far = X * [unit, 1.0]
+    found = hmm.fit(far, lengths=LENGTHS).score(far, lengths=LENGTHS)
+    assert found == pytest.approx(expected, abs=1e-8)
+    ours = hmm.emission_params_.coefficients[:, 0, 1]
+    np.testing.assert_allclose(ours * unit, by_x, rtol=1e-6)
+    again = hmm.standard_errors(far, lengths=LENGTHS).emission["coefficients"]
+    np.testing.assert_allclose(again[..., 1] * unit, errors[..., 1], rtol=1e-4)
+    hmm.set_params(solver="isaem", max_iter=20).fit(far, lengths=LENGTHS)
+    assert hmm.score(far, lengths=LENGTHS) == pytest.approx(expected, abs=1e-3)
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_contract(shared):
     rows = RNG.normal(size=(60, 3))

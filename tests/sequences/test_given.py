@@ -43,6 +43,11 @@ def test_lists_of_arrays():
     assert given.X.shape == (3, 3)
     with pytest.raises(ValueError, match="different numbers of columns"):
         given_rows([np.zeros((2, 3)), np.ones((1, 2))], None, None)
+    pl = pytest.importorskip("polars")
+    for library in (pd, pl):
+        frame = library.DataFrame({"day": ["a", "a", "b"], "x": [1.0, 2.0, 3.0]})
+        given = given_rows(frame, "day", None)
+        assert list(given.X.columns) == ["x"] and list(given.groups) == ["a", "a", "b"]
     # A list of rows is one array.
     assert given_rows([[1.0, 2.0], [3.0, 4.0]], None, None).offsets is None
 
