@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import logsumexp
 
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.learning.ascent import ExactAscent
 from sktem.boltzmann.learning.row_weights import mean_of, thinned
 from sktem.boltzmann.normalisation.ais import posterior_log_sums, reliable_log_partition
+from sktem.boltzmann.normalisation.brackets import log_sum_over
 from sktem.boltzmann.normalisation.partition import exact_partition
 from sktem.rows.held import carrier_of
 
@@ -252,7 +252,9 @@ class Objective:
         mean = float(mean_of(values, self.shares)) - self.units.log_scale
         self.by_row = arrays_of(values).to_numpy(values) if self.is_sample else None
         if log_partition is None:
-            least = max(mean - self.largest, self._sum_over(params, chains))
+            least = mean - self.largest
+            if chains is not None:
+                least = max(least, log_sum_over(self.model, params, chains))
             log_partition, error = self._estimated(params, least, n_updates, rng)
         value = mean - float(log_partition)
         if self.learned is None:
@@ -261,13 +263,6 @@ class Objective:
         learned = mean_of(self._unnormalised(params, X, rng), shares)
         self.of_learned = learned - self.units.log_scale - float(log_partition)
         return value, error
-
-    def _sum_over(self, params, chains):
-        """Return the log of a part of Z: the sum over the states that chains are in."""
-        if chains is None or not arrays_of(params).is_numpy:
-            return -np.inf
-        states = self.model.unpack(np.unique(self.model.pack(chains), axis=0))
-        return float(logsumexp(self.model.log_densities(params, states)))
 
     def _estimated(self, params, least, n_updates, rng):
         """Return log Z and its error, by runs from independent units to the machine.

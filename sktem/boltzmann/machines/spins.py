@@ -51,6 +51,7 @@ def shifted(estimate, constant):
             shifted(end, constant) for end in (estimate.forward, estimate.reverse)
         )
         return replace(
-            estimate, value=estimate.value + constant, forward=forward, reverse=reverse
-        )
+            estimate, value=estimate.value + constant, forward=forward,
+            reverse=reverse, least=estimate.least + constant,
+        )  # fmt: skip
     return replace(estimate, value=estimate.value + constant)

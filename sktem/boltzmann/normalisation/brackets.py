@@ -6,7 +6,9 @@ value is mostly too high. Both together give the estimate of least variance (Ben
 1976), and they disagree where the runs are too short. They also do where the states
 that the latter began with are not those of the machine: if all are from a part A of
 its states, the reverse value is off by the logarithm of P(A) over the share of the
-forward runs that end there.
+forward runs that end there. The sum over the states that the chains are in is a bound
+that needs no run: where nearly all of Z is in narrow modes that forward runs miss, it
+is nearly all of it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.normalisation.ais import (
@@ -28,7 +30,7 @@ from sktem.boltzmann.normalisation.ais import (
 from sktem.boltzmann.normalisation.annealing_paths import new_path
 from sktem.progress import counted
 
-__all__ = ["PartitionBracket", "bracket_log_partition"]
+__all__ = ["PartitionBracket", "bracket_log_partition", "log_sum_over"]
 
 LABEL = "Temperatures of reverse annealed importance sampling"
 #: Standard errors between an estimate and its end of a bracket, and between two
@@ -45,15 +47,20 @@ class PartitionBracket:
     Attributes
     ----------
     value, standard_error : float
-        Bennett's estimate from both, and its error.
+        Bennett's estimate from both, and its error; where the states of the machine
+        are not all of its parts, those of the forward estimate.
     forward, reverse : AISResult
         The estimates from independent units and from states of the machine.
+    least : float, default=-inf
+        The logarithm of the sum over these states, which no value is below by more
+        than two standard errors.
     """
 
     value: float
     standard_error: float
     forward: AISResult
     reverse: AISResult
+    least: float = float("-inf")
 
     @property
     def _crossed(self) -> bool:
@@ -63,12 +70,14 @@ class PartitionBracket:
     @property
     def lower(self) -> float:
         """The forward estimate less two standard errors; the lower end if crossed."""
-        return _bound(self.reverse if self._crossed else self.forward, -MARGIN)
+        end = self.reverse if self._crossed else self.forward
+        return max(_bound(end, -MARGIN), min(self.least, self.value))
 
     @property
     def upper(self) -> float:
         """The reverse estimate plus two standard errors; the upper end if crossed."""
-        return _bound(self.forward if self._crossed else self.reverse, MARGIN)
+        end = self.forward if self._crossed else self.reverse
+        return max(_bound(end, MARGIN), self.value)
 
     @property
     def effective_sample_size(self) -> float:
@@ -87,23 +96,38 @@ class PartitionBracket:
         return self.forward.n_temperatures
 
     @property
+    def _gap(self) -> float:
+        """How far the ends are from each other, in standard errors."""
+        forward, reverse = self.forward, self.reverse
+        error = np.hypot(forward.standard_error, reverse.standard_error)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.float64(reverse.value - forward.value) / error)
+
+    @property
+    def _chains_have_missed(self) -> bool:
+        """Whether forward runs that can be trusted find more than the reverse ones."""
+        sure = self.forward.effective_sample_size >= TRUSTED_SHARE * self.n_runs
+        return sure and self._gap < -DISAGREEMENT
+
+    @property
     def doubt(self) -> str:
         """Why the estimate is not to be trusted; empty where it is."""
-        forward, reverse = self.forward, self.reverse
-        gap = reverse.value - forward.value
-        error = np.hypot(forward.standard_error, reverse.standard_error)
-        enough = TRUSTED_SHARE * self.n_runs
-        if gap < -DISAGREEMENT * error and forward.effective_sample_size >= enough:
+        if self.least >= max(self.value, _bound(self.forward, DISAGREEMENT)):
+            return (
+                "the runs have missed states that chains of the machine are in, which "
+                f"alone have {self.least:.6g}; increase n_temperatures"
+            )
+        if self._chains_have_missed:
             return (
                 "the chains that reverse runs began with have missed a part of the "
                 "states, as chains do that stay in one mode; trust the forward estimate"
             )
-        if not gap <= DISAGREEMENT * error:
+        if not self._gap <= DISAGREEMENT:
             return (
                 "the runs are too short (increase n_temperatures), or the chains that "
                 "reverse runs began with have missed a part of the states"
             )
-        if self.effective_sample_size < enough:
+        if self.effective_sample_size < TRUSTED_SHARE * self.n_runs:
             return "the runs are too short; increase n_temperatures"
         if self._crossed:
             return "the ends are on the wrong sides; increase n_temperatures or n_runs"
@@ -170,7 +194,22 @@ def bracket_log_partition(
     reverse = replace(reverse, value=-reverse.value)
     numpy = arrays_of(there).to_numpy
     value, error = _bennett(numpy(there), numpy(back))
-    return PartitionBracket(value, error, forward, reverse)
+    found = PartitionBracket(
+        value, error, forward, reverse, log_sum_over(model, params, chains)
+    )
+    if found._chains_have_missed:
+        value, error = forward.value, forward.standard_error
+    if found.least > value + MARGIN * error:
+        value, error = found.least, max(error, found.least - value)
+    return replace(found, value=value, standard_error=error)
+
+
+def log_sum_over(model, params, chains) -> float:
+    """Return the log of a part of Z: the sum over the states that chains are in."""
+    if not arrays_of(params).is_numpy:
+        return float("-inf")
+    states = model.unpack(np.unique(model.pack(chains), axis=0))
+    return float(logsumexp(model.log_densities(params, states)))
 
 
 def _anneal_back(path, betas, chains, rng, verbose):

@@ -6,6 +6,7 @@ from scipy.special import gammaln, logsumexp
 
 from sktem import LatentBoltzmannMachine
 from sktem.boltzmann.machines.graph_machine import GraphMachine
+from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.normalisation.partition import ExactPartition
 from sktem.evaluation import (
     AISResult,
@@ -213,8 +214,33 @@ def test_an_estimator_warns_of_chains_in_one_mode():
     forward, reverse = found.forward, found.reverse
     assert reverse.value + 2 * reverse.standard_error < exact
     assert exact < forward.value + 4 * forward.standard_error
+    # Bennett's estimate would be between the two.
+    assert found.value == forward.value
     with pytest.warns(FitWarning, match="missed a part"):
         machine.score(X, method="bracket")
+
+
+def test_states_that_runs_miss_bound_the_estimate():
+    """One pattern of eighty units has nearly all of Z, and few runs come to it."""
+    model, rng = LayeredMachine((80, 2)), np.random.default_rng(3)
+    signs = rng.choice([-1.0, 1.0], 80)
+    params = np.zeros(model.n_parameters, np.float32)
+    model.layout.weights_between(params, 0)[:] = 6.0 * signs[:, None]
+    free = [np.logaddexp(0, 12.0 * on * signs).sum() for on in (0, 1)]
+    model.layout.odd_biases(params)[:] = (15.0 + free[0] - free[1]) / 2
+    exact = ExactPartition(model).value(params)
+    chains = ExactPartition(model).draw(params, 100, rng)
+    chains[:25] = 0.0  # as of chains that have not mixed
+    found = bracket_log_partition(model, params, chains, rng, 100, 3, "linear")
+    # The negative control: both ends are low.
+    for end in (found.forward, found.reverse):
+        assert end.value + 1.5 < exact
+    assert found.value == pytest.approx(exact, abs=1e-2)
+    assert "missed states that chains" in found.doubt
+    assert found.lower <= found.value <= found.upper
+    # What other states have is a bound, and no more.
+    others = bracket_log_partition(model, params, 0 * chains, rng, 100, 200)
+    assert others.least < exact - 10 and "missed states" not in others.doubt
 
 
 def test_methods_have_names():
