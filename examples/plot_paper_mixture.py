@@ -21,7 +21,7 @@ import numpy as np
 from sktem import StochasticEMGaussianMixture
 from sktem.solvers import VRTTEM
 
-n_samples, n_sets = 100_000, 2
+n_samples, n_sets = 40_000, 2
 start = {"weights_init": [0.5, 0.5], "means_init": [[1.0], [-0.2]]}
 
 
