@@ -12,7 +12,7 @@ from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixture.given import some_rows
 
-__all__ = ["warn_of_components"]
+__all__ = ["doubt_of_components", "warn_of_components"]
 
 
 def warn_of_components(model, state, X, sample_weight) -> bool:
@@ -22,19 +22,10 @@ def warn_of_components(model, state, X, sample_weight) -> bool:
     """
     weights = state.params.weights
     is_repaired = bool(event_message("", state.history.events))
-    rows = partial(effective_rows, model, state.params, X, sample_weight)
-    spreads = model.spreads(state.params)
-    for spread in spreads:
-        message = doubt_of_covariances(
-            spread, weights, rows, partial(some_rows, X), "Component", is_repaired
-        )
-        if message:
-            warn_user(message, FitWarning)
-            return True
-    shares = model.label_shares(state.params)
-    if message := doubt_of_labels(shares, rows, "Component"):
-        warn_user(message, FitWarning)
+    if doubt := doubt_of_components(model, state.params, X, sample_weight, is_repaired):
+        warn_user(doubt, FitWarning)
         return True
+    spreads = model.spreads(state.params)
     if is_repaired or any(spread.has_prior for spread in spreads):
         return True
     empty = np.flatnonzero(weights * len(X) < 1)
@@ -45,6 +36,20 @@ def warn_of_components(model, state, X, sample_weight) -> bool:
             FitWarning,
         )
     return bool(len(empty))
+
+
+def doubt_of_components(
+    model, params, X, sample_weight, is_repaired=False
+) -> str | None:
+    """Return why covariances or labels of components cannot be trusted, or None."""
+    rows = partial(effective_rows, model, params, X, sample_weight)
+    sample = partial(some_rows, X)
+    for spread in model.spreads(params):
+        if doubt := doubt_of_covariances(
+            spread, params.weights, rows, sample, "Component", is_repaired
+        ):
+            return doubt
+    return doubt_of_labels(model.label_shares(params), rows, "Component")
 
 
 def effective_rows(model, params, X, sample_weight):

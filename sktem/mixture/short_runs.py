@@ -1,0 +1,95 @@
+"""Starts that a few passes of EM choose from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sktem.mixture.emission_start import start_responsibilities
+from sktem.mixture.fit_warnings import doubt_of_components
+
+__all__ = ["SHORT_RUNS", "best_of_short_runs"]
+
+
+class ShortRuns(NamedTuple):
+    """Short runs of a start.
+
+    Attributes
+    ----------
+    random : int
+        Starts about random rows, beside the one from clusters.
+    passes : int
+        Passes of EM of each.
+    """
+
+    random: int = 4
+    passes: int = 15
+
+
+SHORT_RUNS = ShortRuns()
+
+
+class Run(NamedTuple):
+    """Where a short run has ended.
+
+    Attributes
+    ----------
+    is_sound : bool
+        Whether nothing is to be said of its components.
+    objective : float
+        Penalised log-likelihood per row.
+    params : EmissionMixtureParams
+        Parameters.
+    s : ndarray
+        Statistics of the last pass.
+    """
+
+    is_sound: bool
+    objective: float
+    params: tuple
+    s: object
+
+
+def best_of_short_runs(model, X, random_state, sample_weight=None) -> Run:
+    """Return the best of short runs from clusters and from random rows.
+
+    A component on a few rows can have any likelihood: such runs come last. Clusters are
+    tight where a likelihood is high only if distances mean what densities do (C.
+    Biernacki, G. Celeux and G. Govaert, Choosing starting values for the EM algorithm,
+    Computational Statistics and Data Analysis 41, 2003).
+
+    Parameters
+    ----------
+    model : EmissionMixtureModel
+        The model; it gets the form of its parameters.
+    X : ndarray of shape (n, d)
+        Rows; NaN is not observed.
+    random_state : numpy.random.RandomState
+        Random numbers of the starts.
+    sample_weight : ndarray of shape (n,) or None, default=None
+        Weights.
+
+    Returns
+    -------
+    Run
+        The run.
+    """
+    rule, K = SHORT_RUNS, model.n_components
+    runs = []
+    for method in ["kmeans"] + ["random_from_data"] * (rule.random if K > 1 else 0):
+        R = start_responsibilities(
+            X, model.emission, K, method, random_state, sample_weight
+        )
+        runs.append(_short_run(model, X, R, sample_weight, rule.passes))
+    return max(runs, key=lambda run: (run.is_sound, run.objective))
+
+
+def _short_run(model, X, R, sample_weight, passes) -> Run:
+    """Return where a run from given responsibilities ends."""
+    params = model.start_of(X, R, sample_weight)
+    model.like = params.emission
+    for _ in range(passes):
+        s, value = model.expected_statistics(X, params, sample_weight)
+        objective = value - model.penalty(params)
+        params = model.maximize(s, params)
+    doubt = doubt_of_components(model, params, X, sample_weight)
+    return Run(doubt is None, objective, params, s)
