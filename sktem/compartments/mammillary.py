@@ -207,7 +207,9 @@ class _Mammillary(CompartmentModel):
         if self.absorption == "zero-order":
             dosing["D1"] = values["D1"]
         kept = no_steps() if dosing else self._kept_steps(records)
-        steps, before, since = between_observations(kept, records.observed)
+        steps, before, since = between_observations(
+            kept, records.observed, records.has_steady_states
+        )
         events = events_of(records) if events is None else events
         effect = records["CMT"][records.observed] == self._n_numbered + 1
         return LinearPlan(
@@ -234,7 +236,7 @@ class _Mammillary(CompartmentModel):
     def _integrate(self, records, steps, psi, amounts):
         """Write amounts by integration."""
         from sktem.compartments.functions import pointer_to
-        from sktem.compartments.kernels import integrate
+        from sktem.compartments.kernels import integrate, stepping
         from sktem.compartments.kernels import mammillary as places
 
         entry, values = self._entry, psi.values
@@ -266,7 +268,7 @@ class _Mammillary(CompartmentModel):
         initial = np.zeros((rows, amounts.shape[1]))
         if self._code > 1:
             initial[:, -1] = values["KIN"] / values["KOUT"]
-        control = integrate.Control(
+        control = stepping.Control(
             float(self.rtol),
             float(self.atol),
             int(self.max_steps),

@@ -58,8 +58,9 @@ class LinearPlan(NamedTuple):
         Time since the step before.
     is_effect : ndarray of bool of shape (n_observations,)
         Whether an observation is of the effect, and not of the concentration.
-    events : Events
-        The columns of the records.
+    events : Events or None
+        The columns of the records, None where steps do not depend on parameters, so
+        that no code for it is compiled.
     is_row : ndarray of bool of shape (n_records,)
         Whether a record is an observation.
     dosing : ndarray of int of shape (4, n_records)
@@ -84,6 +85,10 @@ class LinearPlan(NamedTuple):
     def anew(self) -> LinearPlan:
         """Return the plan of steps that are made for each set of parameters."""
         return self if self.n_steps else self._replace(n_steps=most_steps(self.events))
+
+    def for_kernels(self) -> LinearPlan:
+        """Return the plan as compiled code takes it."""
+        return self if self.n_steps else self._replace(events=None)
 
 
 class CompartmentModel(ABC):
@@ -222,6 +227,8 @@ class CompartmentModel(ABC):
             steps = self._kept_steps(records)
         else:
             steps = steps_of(records, dosing_of(records, psi.dosing), events)
+        if not records.has_steady_states:
+            steps = steps.without_steady_states()
         return self._amounts(records, steps, psi)
 
     @staticmethod

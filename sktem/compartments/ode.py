@@ -177,7 +177,7 @@ class ODE(CompartmentModel):
 
     def _amounts(self, records, steps, psi):
         """Return amounts by integration, of linear equations by exponentials."""
-        from sktem.compartments.kernels import integrate, matrix_exponential
+        from sktem.compartments.kernels import integrate, matrix_exponential, stepping
 
         values = np.column_stack([psi.values[name] for name in self.parameters])
         values = np.ascontiguousarray(values)
@@ -193,7 +193,7 @@ class ODE(CompartmentModel):
         else:
             compiled = pointer_to(matrix_exponential.unused)
             values = equations.reshape(len(values), -1)
-        control = integrate.Control(
+        control = stepping.Control(
             float(self.rtol), float(self.atol), int(self.max_steps), 0, 0, -1,
             self.n_states, int(equations is not None),
         )  # fmt: skip

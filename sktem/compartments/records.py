@@ -42,6 +42,8 @@ class Records:
         Where the records of each subject begin.
     observed : ndarray of bool of shape (n_records,)
         Which records are observations: EVID is 0 and MDV is 0.
+    has_steady_states : bool
+        Whether a record, of these or of those that they were taken from, has SS.
 
     Raises
     ------
@@ -80,6 +82,7 @@ class Records:
         self._check()
         kind, missing = self.columns["EVID"], self.columns["MDV"]
         self.observed = (kind == 0) & (missing == 0)
+        self.has_steady_states = bool((self.columns["SS"] > 0).any())
         self._steps: Any = None
         self._nodes: Any = None
 
@@ -133,6 +136,7 @@ class Records:
         copy.observed = self.observed[rows]
         if changes:
             copy.observed = (copy["EVID"] == 0) & (copy["MDV"] == 0)
+        copy.has_steady_states = self.has_steady_states
         copy._steps = copy._nodes = None
         return copy
 

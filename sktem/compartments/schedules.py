@@ -147,7 +147,7 @@ def no_steps(room=0, n_subjects=0):
     )
 
 
-def between_observations(steps, observed):
+def between_observations(steps, observed, has_steady_states=True):
     """Return the steps without records, rows before each, and times of rows since.
 
     ``observed`` says which records are observations, the rows.
@@ -169,4 +169,7 @@ def between_observations(steps, observed):
     fields["elapsed"] = since[others]
     offsets = np.searchsorted(others, steps.offsets)
     before = np.cumsum(is_row)[others]
-    return type(steps)(**fields, offsets=offsets), before, since[is_row]
+    between = type(steps)(**fields, offsets=offsets)
+    if not has_steady_states:
+        between = between.without_steady_states()
+    return between, before, since[is_row]

@@ -60,3 +60,11 @@ def offset(typingctx, pointer, count):
         return builder.gep(*arguments[:1], [arguments[1]])
 
     return pointer(pointer, types.intp), codegen
+
+
+def is_none(kind, name) -> bool:
+    """Return whether a field of a type of named tuples holds None.
+
+    By it a function compiles a part only for those who use it.
+    """
+    return isinstance(kind.types[kind.fields.index(name)], types.NoneType)

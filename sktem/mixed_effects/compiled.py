@@ -73,7 +73,7 @@ class CompiledSubjects(NamedTuple):
             plan = plan.anew()
         rows = subjects.SubjectRows(
             np.ascontiguousarray(columns), X.y, X.offsets, base, lines,
-            plan or _no_plan(),
+            plan.for_kernels() if plan else _no_plan(),
         )  # fmt: skip
         known = error is not None and X.censored is None
         return cls(settings, rows, known, model.n_jobs)
@@ -221,12 +221,10 @@ def _no_moves():
 @cache
 def _no_plan():
     """Return what rows without records have in place of a plan."""
-    from sktem.compartments.kernels.schedule import Events
-
     none, reals = np.empty(0, dtype=np.int64), np.empty(0)
     never = np.empty(0, dtype=bool)
-    events = Events(reals, none, reals, reals, reals, none, none, none, none)
     places = np.empty((4, 0), dtype=np.int64)
+    steps = no_steps().without_steady_states()
     return LinearPlan(
-        (0, 1, 0), none, no_steps(), none, reals, never, events, never, places, 0
+        (0, 1, 0), none, steps, none, reals, never, None, never, places, 0
     )

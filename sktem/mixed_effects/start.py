@@ -11,10 +11,10 @@ import numpy as np
 from sktem.mixed_effects.ascent import ascend, can_climb
 from sktem.mixed_effects.design import MixedEffectsParams
 from sktem.mixed_effects.endpoints import EndpointError, residual_error_of
+from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.optima import is_near, optima
 from sktem.mixed_effects.pooled import PooledRegression
 from sktem.mixed_effects.residual_errors import ProportionalError
-from sktem.mixed_effects.structural import StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS, is_box, is_plain
 
 __all__ = ["PassedOver", "Start", "start_from_data", "starting_params"]
@@ -135,24 +135,28 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
     for j, value in layout.variances.items():
         variances[j] = value
     omega = np.diag(variances[design.tied])
-    sigma = np.zeros(2)
-    if estimator.log_density is None:
-        sigma = _starting_error(estimator, starts, design, rows, structure)
-        for j, value in layout.residual.items():
-            sigma[j] = value
-    numeric = []
-    for entry in design.numeric:
-        if entry.kind == "residual":
-            numeric.append(np.log(sigma[entry.parameter]))
-        else:
-            start = entry.kind == "subject" and entry.column == 0
-            numeric.append(phi[entry.parameter] if start else 0.0)
-    return MixedEffectsParams(
+    is_start = [entry.kind == "subject" and entry.column == 0
+                for entry in design.numeric]  # fmt: skip
+    numeric = [
+        phi[entry.parameter] if start else 0.0
+        for entry, start in zip(design.numeric, is_start, strict=True)
+    ]
+    params = MixedEffectsParams(
         np.array(coefficients, dtype=float),
         omega,
-        sigma,
+        np.zeros(2),
         np.array(numeric, dtype=float),
     )
+    if estimator.log_density is not None:
+        return params
+    sigma = _starting_error(estimator, params, design, rows, structure)
+    for j, value in layout.residual.items():
+        sigma[j] = value
+    values = params.numeric
+    for e, entry in enumerate(design.numeric):
+        if entry.kind == "residual":
+            values[e] = np.log(sigma[entry.parameter])
+    return params._replace(sigma=sigma)
 
 
 def _starting_variances(omega_start, design, phi):
@@ -182,20 +186,15 @@ def _starting_variances(omega_start, design, phi):
     return np.array(variances)
 
 
-def _starting_error(estimator, starts, design, rows, structure):
+def _starting_error(estimator, params, design, rows, structure):
     """Return a and b from the residuals at the user's start, after checking it."""
     error = residual_error_of(estimator.residual_error)
     if isinstance(error, EndpointError):
         error.check(rows)
     error = error.on(rows)
-    psi = {name: np.full(len(rows.y), float(starts[name])) for name in design.names}
-    with np.errstate(all="ignore"):
-        if rows.events is not None:
-            f = rows.events.predict(structure, {name: starts[name] for name in psi})
-        elif isinstance(structure, StructuralModel):
-            f = structure.function(psi, rows.inputs)
-        else:
-            f = np.asarray(structure(psi, rows.columns), dtype=float)
+    model = NonlinearMixedEffectsModel(structure, design, params, error)
+    means = model.prior_moments(rows, params)[0]
+    f = model.predict_rows(rows, means, params.numeric)
     if f.shape != rows.y.shape:
         raise ValueError(
             f"model must return one value per row, shape {rows.y.shape}, got {f.shape}"

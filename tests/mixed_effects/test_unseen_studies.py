@@ -260,3 +260,29 @@ def test_probabilities_at_their_ends(y):
         warnings.simplefilter("ignore", FitWarning)
         est.fit(np.ones((200, 1)), y, groups=np.arange(200) // 5)
     assert not est.converged_
+
+
+@pytest.mark.parametrize("has_lag", [False, True])
+@pytest.mark.parametrize("steady", [0, 1, 2])
+def test_compiled_predictions_with_and_without_steady_states(steady, has_lag):
+    # Code for them, and for steps that depend on parameters, is compiled where needed.
+    frame = study(4)
+    first = frame.AMT > 0
+    frame["SS"] = np.where(first & (frame.ID == 2), steady, 0)
+    frame["II"] = np.where(first & (frame.ID == 2), 12.0, 0.0)
+    starts = {"CL": 2.0, "V": 20.0, "KA": 1.5} | ({"ALAG": 0.3} if has_lag else {})
+    est = NonlinearMixedEffectsRegressor(
+        MODEL, parameters=starts, omega=["CL", "V"], residual_error="proportional",
+        random_state=0, max_iter=2, tol=0,
+    )  # fmt: skip
+    fitted = est.fit(read_nonmem(frame)).fitted_
+    model, rows = fitted.model, fitted.rows
+    assert rows.events.records.has_steady_states == bool(steady)
+    for some in (rows, rows[np.array([0, 2])], rows[np.array([1])]):
+        means = model.prior_moments(some, fitted.params)[0]
+        assert model._compiled(some, fitted.params) is not None
+        found = model.predict_rows(some, means, fitted.params.numeric)
+        psi = model.individual_parameters(some, means, fitted.params.numeric, True)
+        data = some.events.records
+        expected = MODEL.predict(data, psi)[data.observed]
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
 from sktem.compartments.kernels.linear import (
     MOST_AMOUNTS,
@@ -17,7 +18,7 @@ from sktem.compartments.kernels.linear import (
     steady_state,
 )
 from sktem.compartments.kernels.schedule import BOLUS, RATE, RECORD, RESET
-from sktem.kernels.borrowed import address, offset
+from sktem.kernels.borrowed import address, is_none, offset
 from sktem.kernels.exponential import exponential
 from sktem.kernels.options import INNER, OUTER
 
@@ -75,6 +76,30 @@ def clear(work):
         work.amounts[j] = work.rates[j] = 0.0
 
 
+def begin_steady(work, steps, s):
+    """Add a steady state to the amounts, or replace them; nothing without any."""
+    raise NotImplementedError("for compiled code")
+
+
+@overload(begin_steady, jit_options={"error_model": "numpy"})
+def _begin_steady(work, steps, s):
+    if is_none(steps, "phase"):
+        return lambda work, steps, s: None
+
+    def begun(work, steps, s):
+        system = work.system
+        steady_state(
+            system, steps.compartment[s], steps.value[s], steps.duration[s],
+            steps.interval[s], steps.phase[s], work.moved, work.free,
+        )  # fmt: skip
+        if steps.replaces[s]:
+            clear(work)
+        for j in range(system.n_depots + system.n_compartments + system.n_effects):
+            work.amounts[j] += work.moved[j]
+
+    return begun
+
+
 @njit(**INNER, error_model="numpy")
 def act(work, steps, s):
     """Do to the amounts and rates what a step does after its advance."""
@@ -87,14 +112,7 @@ def act(work, steps, s):
     elif action == RESET:
         clear(work)
     elif action != RECORD:
-        steady_state(
-            system, steps.compartment[s], steps.value[s], steps.duration[s],
-            steps.interval[s], steps.phase[s], work.moved, work.free,
-        )  # fmt: skip
-        if steps.replaces[s]:
-            clear(work)
-        for j in range(system.n_depots + system.n_compartments + system.n_effects):
-            amounts[j] += work.moved[j]
+        begin_steady(work, steps, s)
 
 
 @njit(**OUTER, error_model="numpy")
@@ -125,7 +143,7 @@ def solve(n_depots, n_compartments, n_effects, steps, psi, of_record, start, sto
     owned[0] = 0.0  # a last use, until which the work lives
 
 
-@njit(**INNER, error_model="numpy", forceinline=True)
+@njit(**INNER, error_model="numpy", inline="always")
 def weigh(work):
     """Write the factors of the exponentials of which the amount in the centre is a sum.
 
@@ -162,7 +180,7 @@ def weigh(work):
     return constant
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**INNER, error_model="numpy", inline="always")
 def _observe_alike(work, n_rows, since, is_effect, f):
     """Write what :func:`observe` does, by the way that is right for all rates."""
     amounts, moved = work.amounts, work.moved
@@ -178,7 +196,7 @@ def _observe_alike(work, n_rows, since, is_effect, f):
             f[i] = moved[central] / work.system.roots[0] ** 2
 
 
-@njit(**INNER, error_model="numpy", forceinline=True)
+@njit(**INNER, error_model="numpy", inline="always")
 def observe(work, n_rows, since, is_effect, f):
     """Write concentrations, or effects, at times since the amounts were those of work.
 
@@ -200,7 +218,7 @@ def observe(work, n_rows, since, is_effect, f):
             f[i] += factor * exponential(-rate * since[i])
 
 
-@njit(**INNER, error_model="numpy", forceinline=True)
+@njit(**INNER, error_model="numpy", inline="always")
 def observe_subject(work, steps, subject, before, lines, psi, rows, since, effects, f):
     """Write what is observed in the rows of a subject.
 

@@ -76,10 +76,11 @@ class Steps(NamedTuple):
         Where a dose goes.
     value : ndarray of shape (n_steps,)
         Amount, or change of the rate.
-    duration, interval, phase : ndarray of shape (n_steps,)
+    duration, interval, phase : ndarray of shape (n_steps,) or None
         Of a steady state: duration of infusions (infinite for a constant one), time
-        between doses, and time since the last of them.
-    replaces : ndarray of int of shape (n_steps,)
+        between doses, and time since the last of them. None where data have none, so
+        that no code for them is compiled.
+    replaces : ndarray of int of shape (n_steps,) or None
         1 where a steady state replaces the amounts.
     offsets : ndarray of int of shape (n_subjects + 1,)
         Where the steps of each subject begin.
@@ -91,11 +92,15 @@ class Steps(NamedTuple):
     record: np.ndarray
     compartment: np.ndarray
     value: np.ndarray
-    duration: np.ndarray
-    interval: np.ndarray
-    phase: np.ndarray
-    replaces: np.ndarray
+    duration: np.ndarray | None
+    interval: np.ndarray | None
+    phase: np.ndarray | None
+    replaces: np.ndarray | None
     offsets: np.ndarray
+
+    def without_steady_states(self) -> "Steps":
+        """Return steps without what only steady states have."""
+        return self._replace(duration=None, interval=None, phase=None, replaces=None)
 
 
 class Pending(NamedTuple):

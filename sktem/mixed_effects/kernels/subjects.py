@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
 from sktem.compartments.kernels.observations import observe_subject
 from sktem.compartments.kernels.schedule import NONE, drop_records, schedule_subject
-from sktem.kernels.borrowed import address, offset
+from sktem.kernels.borrowed import address, is_none, offset
 from sktem.kernels.options import INNER, OUTER
 from sktem.mixed_effects.kernels.structural import (
     HALF_LOG_TWO_PI,
@@ -143,7 +144,7 @@ class WalkMoves(NamedTuple):
     accepted: np.ndarray
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**INNER, error_model="numpy", inline="always")
 def parameters_of(model, rows, sizes, subject, z, psi):
     """Equal ``individual_parameters(...)`` of the model for one subject.
 
@@ -169,7 +170,7 @@ def parameters_of(model, rows, sizes, subject, z, psi):
             own[p] = transform(model.transforms[p], own[p])
 
 
-@njit(**INNER, error_model="numpy", forceinline=True)
+@njit(**INNER, error_model="numpy", inline="always")
 def steps_of_subject(rows, sizes, subject, work):
     """Write the steps that a subject has with parameters, False without room."""
     plan, of_record, n = rows.plan, rows.lines.of_record, sizes.records
@@ -195,7 +196,33 @@ def steps_of_subject(rows, sizes, subject, work):
     return True
 
 
-@njit(**INNER, error_model="numpy", forceinline=True)
+def known_steps(rows, sizes, subject, work):
+    """Return whether there are steps, these, rows before, their place, and times since.
+
+    They are those of the plan, or made for the parameters where these say when.
+    """
+    raise NotImplementedError("for compiled code")
+
+
+@overload(known_steps, jit_options={"error_model": "numpy"})
+def _known_steps(rows, sizes, subject, work):
+    if is_none(rows.types[rows.fields.index("plan")], "events"):
+
+        def of_plan(rows, sizes, subject, work):
+            plan = rows.plan
+            since = offset(plan.since, rows.offsets[subject])
+            return True, plan.steps, plan.before, subject, since
+
+        return of_plan
+
+    def made(rows, sizes, subject, work):
+        known = steps_of_subject(rows, sizes, subject, work)
+        return known, work.steps, work.before, NONE, work.since
+
+    return made
+
+
+@njit(**INNER, error_model="numpy", inline="always")
 def predict_subject(model, rows, sizes, subject, z, work):
     """Equal ``f = predict_rows(...)`` of the model for one subject.
 
@@ -214,15 +241,11 @@ def predict_subject(model, rows, sizes, subject, z, work):
                 offset(work.f, a - start),
             )  # fmt: skip
         return start, stop - start
-    steps, before, own, since = plan.steps, plan.before, subject, plan.since
-    if plan.n_steps:
-        if not steps_of_subject(rows, sizes, subject, work):
-            for i in range(stop - start):
-                work.f[i] = math.nan
-            return start, stop - start
-        steps, before, own, since = work.steps, work.before, NONE, work.since
-    else:
-        since = offset(since, start)
+    known, steps, before, own, since = known_steps(rows, sizes, subject, work)
+    if not known:
+        for i in range(stop - start):
+            work.f[i] = math.nan
+        return start, stop - start
     width = sizes.arguments
     for k in range(last - first):
         for j in range(width):
@@ -248,7 +271,7 @@ def density_of(model, y, n, f, a, b):
     return total
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**INNER, error_model="numpy", inline="always")
 def squared_distance(d, z, mean, inverse):
     """Equal ``((inverse @ (z - mean)) ** 2).sum()`` for a lower triangle."""
     total = 0.0
@@ -260,7 +283,7 @@ def squared_distance(d, z, mean, inverse):
     return total
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**INNER, error_model="numpy", inline="always")
 def propose(d, moves, t, z, mean, noise, proposed):
     """Write the place that a move leads to, the place itself for a negative one."""
     for j in range(d):
@@ -279,7 +302,7 @@ def propose(d, moves, t, z, mean, noise, proposed):
             position += 1
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**INNER, error_model="numpy", inline="always")
 def reduce_subject(model, what, errors, f, y, n, n_errors, sums, out):
     """Write what is evaluated of the predictions f for the n rows of a subject."""
     if what == PREDICTIONS:

@@ -93,7 +93,7 @@ def sizes_of(model, rows, moves, Z, errors):
         n_lines,
         longest,
         rows.plan.order.shape[0],
-        rows.plan.dosing.shape[1],
+        rows.lines.of_record.shape[0],
         Z.shape[1],
         Z.shape[2],
         moves.noise.shape[2],
