@@ -1,13 +1,22 @@
-"""Bessel functions of directions, at any order and size."""
+"""Concentrations of directions, and Bessel functions at any order and size."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import gammaln, ive
 
-__all__ = ["concentration_of", "log_bessel_ratio", "mean_length"]
+from sktem.emissions.directions import FREE, Direction, positive_directions
+
+__all__ = [
+    "concentration_directions",
+    "concentration_of",
+    "directions_are_open",
+    "log_bessel_ratio",
+    "mean_length",
+]
 
 #: Concentrations are not above.
 LARGEST_CONCENTRATION = 1e8
@@ -44,6 +53,18 @@ def mean_length(d, concentration):
     quotient = above / np.where(plain, below, 1.0)
     logs = log_bessel_ratio(d / 2, c) - log_bessel_ratio(d / 2 - 1, c)
     return np.minimum(np.where(plain, quotient, c * np.exp(logs)), 1.0)
+
+
+def directions_are_open(d, concentrations, n) -> np.ndarray:
+    """Return whether n rows would leave mean directions errors above a half turn."""
+    return n * concentrations**2 / d < 1.0 / math.pi**2
+
+
+def concentration_directions(concentrations) -> Iterator[Direction]:
+    """Yield directions of concentrations, of which steps leave small ones positive."""
+    scales = np.maximum(concentrations, np.minimum(1.0, 100.0 * concentrations))
+    bounds = FREE.least, LARGEST_CONCENTRATION
+    yield from positive_directions("concentrations", concentrations, scales, *bounds)
 
 
 def concentration_of(d, length):

@@ -9,17 +9,21 @@ import numpy as np
 from scipy.special import i0e
 
 from sktem.emissions.base import Emission, column_masses, left_alive, start_from
-from sktem.emissions.bessel import LARGEST_CONCENTRATION, concentration_of, mean_length
+from sktem.emissions.bessel import (
+    LARGEST_CONCENTRATION,
+    concentration_directions,
+    concentration_of,
+    directions_are_open,
+    mean_length,
+)
 from sktem.emissions.clusters import centred
-from sktem.emissions.directions import FREE, Direction, positive_directions
+from sktem.emissions.directions import Direction
 
 __all__ = ["VonMises", "VonMisesParams"]
 
 
 #: Angles in radians do not go round more often.
 MOST_TURNS = 2
-#: Scales of small concentrations, of which steps leave these positive.
-MOST_OF_STEP = 100.0
 
 
 class VonMisesParams(NamedTuple):
@@ -145,15 +149,13 @@ class VonMises(Emission):
         than a half turn.
         """
         c = params.concentrations
-        is_open = 0.5 * len(X) * c**2 < 1.0 / math.pi**2
+        is_open = directions_are_open(2, c, len(X))
         for index in np.ndindex(c.shape):
             scale = 1.0 / np.sqrt(max(c[index], 1.0))
             slot = ("directions", index[1])
             direction = Direction("directions", ((index, 1.0),), scale, slot, index[0])
             yield direction._replace(is_open=bool(is_open[index]))
-        scales = np.maximum(c, np.minimum(1.0, MOST_OF_STEP * c))
-        bounds = FREE.least, LARGEST_CONCENTRATION
-        yield from positive_directions("concentrations", c, scales, *bounds)
+        yield from concentration_directions(c)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of mean angles and concentrations."""

@@ -11,10 +11,13 @@ from scipy.stats import vonmises_fisher
 from sktem.emissions.base import Emission, left_alive, something_observed
 from sktem.emissions.bessel import (
     LARGEST_CONCENTRATION,
+    concentration_directions,
     concentration_of,
+    directions_are_open,
     log_bessel_ratio,
     mean_length,
 )
+from sktem.emissions.directions import Direction, moved_fields
 
 __all__ = ["VonMisesFisher", "VonMisesFisherParams"]
 
@@ -204,6 +207,25 @@ class VonMisesFisher(Emission):
             direction, c = params.directions[k], params.concentrations[k]
             X[rows] = _draw_direction(direction, c, len(rows), rng)
         return X
+
+    def free_directions(self, params, following, X):
+        """Yield ways across the mean directions, and those of concentrations."""
+        c, d = params.concentrations, params.directions.shape[1]
+        is_open = directions_are_open(d, c, len(X))
+        for k, direction in enumerate(params.directions):
+            scale = 1.0 / np.sqrt(max(c[k], 1.0))
+            across = np.linalg.svd(direction[None])[2][1:]
+            for a, way in enumerate(across):
+                entries = tuple(((k, i), float(step)) for i, step in enumerate(way))
+                found = Direction("directions", entries, scale, ("across", a), k)
+                yield found._replace(is_open=bool(is_open[k]))
+        yield from concentration_directions(c)
+
+    def moved(self, params, moves):
+        """Return parameters moved along directions; mean directions keep length 1."""
+        moved = moved_fields(params, moves)
+        lengths = np.linalg.norm(moved.directions, axis=1, keepdims=True)
+        return moved._replace(directions=moved.directions / lengths)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of free directions and concentrations."""

@@ -611,7 +611,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         )
         return FittedSequences(model, params)
 
-    def _asked(self, X, groups, lengths, covariates=None, in_memory=False):
+    def _asked(self, X, groups, lengths, covariates=None, in_memory=False, states=None):
         """Return the fitted model and checked sequences."""
         fitted = self._fitted()
         if (source := source_of(X)) is not None:
@@ -623,7 +623,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             return fitted, self._blocks(source, groups, lengths, covariates)
         X, covariates = without_covariates(X, covariates)
         return fitted, observed_sequences(
-            self, X, groups, lengths, covariates=covariates
+            self, X, groups, lengths, covariates=covariates, states=states
         )
 
     def _blocks(self, source, groups, lengths, covariates, states=None, reset=False):
@@ -982,8 +982,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         return criterion(fitted, X, "icl")
 
     def standard_errors(
-        self, X, *, groups=None, lengths=None, covariates=None, sample_weight=None
-    ):
+        self, X, *, groups=None, lengths=None, covariates=None, states=None,
+        sample_weight=None,
+    ):  # fmt: skip
         """Return standard errors by the observed information, at the optimum of X.
 
         Parameters
@@ -996,6 +997,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Numbers of rows of the sequences.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
+        states : array-like of int of shape (n_samples,) or None, default=None
+            States that are known, as in :meth:`fit`.
         sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
             Weights, see :meth:`fit`.
 
@@ -1011,10 +1014,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Raises
         ------
         ValueError
-            With an emission whose parameters are not identified: factor analysers,
-            mixtures, directions of rows of length one.
+            With an emission whose parameters are not identified: factor analysers
+            and mixtures.
         """
-        fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
+        fitted, X = self._asked(X, groups, lengths, covariates, True, states)
         X, weights = checked_sequence_weights(X, sample_weight)
         return standard_errors(fitted, X, weights)
 

@@ -16,6 +16,8 @@ from sktem.emissions import (
     Regression,
     StudentT,
     VonMises,
+    VonMisesFisher,
+    VonMisesFisherParams,
 )
 from sktem.exceptions import FitWarning
 from sktem.hidden_markov import information
@@ -337,3 +339,61 @@ def test_columns_that_are_multiples_leave_the_others():
     np.testing.assert_array_equal(np.isnan(errors), [False, True, False, True])
     kept = expected["coefficients"][0, 0, [0, 2]]
     np.testing.assert_allclose(errors[[0, 2]], kept, rtol=1e-5)
+
+
+def test_rows_of_length_one():
+    # Of one state, in closed form.
+    rng = np.random.default_rng(0)
+    n, unit = 300, np.array([0.6, 0.0, 0.8])
+    X = VonMisesFisher().sample(
+        VonMisesFisherParams(unit[None], np.array([3.0])), np.zeros(n, int), rng
+    )
+    hmm = HiddenMarkovModel(1, emission="von_mises_fisher", tol=1e-12).fit(X)
+    found, params = hmm.standard_errors(X).emission, hmm.emission_params_
+    c = params.concentrations[0]
+    length = 1.0 / np.tanh(c) - 1.0 / c
+    across = np.sqrt(1.0 - params.directions[0] ** 2)
+    expected = across / np.sqrt(n * c * length)
+    np.testing.assert_allclose(found["directions"][0], expected, rtol=1e-5)
+    slope = 1.0 / c**2 - 1.0 / np.sinh(c) ** 2
+    expected = 1.0 / np.sqrt(n * slope)
+    np.testing.assert_allclose(found["concentrations"][0], expected, rtol=1e-5)
+    # In two columns they are those of angles.
+    angles = CASES["angles"][1]
+    options = {"random_state": 0, "tol": 1e-11}
+    hmm = HiddenMarkovModel(2, emission="von_mises", **options)
+    expected = hmm.fit(angles, lengths=LENGTHS).standard_errors(angles, lengths=LENGTHS)
+    first = hmm.emission_params_.directions.ravel().argsort()
+    X = np.column_stack([np.cos(angles), np.sin(angles)])
+    hmm = HiddenMarkovModel(2, emission="von_mises_fisher", **options)
+    found = hmm.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
+    units = hmm.emission_params_.directions
+    order = np.arctan2(units[:, 1], units[:, 0]).argsort()
+    errors = expected.emission["directions"][first] * np.abs(units[order, ::-1])
+    np.testing.assert_allclose(found.emission["directions"][order], errors, rtol=1e-3)
+    ours, theirs = (one.emission["concentrations"].ravel() for one in (found, expected))
+    np.testing.assert_allclose(ours[order], theirs[first], rtol=1e-3)
+    # A state without a mean direction leaves the other one.
+    grid = np.pi * np.arange(120) / 4
+    angles[:120, 0] = grid
+    X = np.column_stack([np.cos(angles), np.sin(angles)])
+    states = np.repeat([0, 1], 120)
+    hmm.fit(X, lengths=LENGTHS, states=states)
+    with pytest.warns(FitWarning, match=r"leave directions\[0, 0\]"):
+        errors = hmm.standard_errors(X, lengths=LENGTHS, states=states)
+    errors = errors.emission["directions"]
+    assert np.isnan(errors[0]).all() and np.isfinite(errors[1]).all()
+
+
+def test_known_states():
+    weak = GAUSSIAN[:, :1]
+    hmm = HiddenMarkovModel(2, random_state=0, tol=1e-10)
+    hmm.fit(weak, lengths=LENGTHS, states=STATES)
+    found = hmm.standard_errors(weak, lengths=LENGTHS, states=STATES)
+    counts = np.bincount(STATES)
+    expected = np.sqrt(hmm.emission_params_.covariances[:, 0, 0] / counts)
+    np.testing.assert_allclose(found.emission["means"][:, 0], expected, rtol=1e-4)
+    # The negative control: without them the errors are larger, and of another optimum.
+    with pytest.warns(FitWarning, match="standard errors away from the optimum"):
+        errors = hmm.standard_errors(weak, lengths=LENGTHS).emission["means"]
+    assert (errors[:, 0] > 1.2 * expected).all()
