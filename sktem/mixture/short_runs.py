@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.fit_warnings import doubt_of_components
 
@@ -19,10 +21,19 @@ class ShortRuns(NamedTuple):
         Starts about random rows, beside the one from clusters.
     passes : int
         Passes of EM of each.
+    most_rows, per_parameter : int
+        Rows that they see, at most: so many, or so many for each parameter of the
+        means.
     """
 
     random: int = 4
     passes: int = 15
+    most_rows: int = 2048
+    per_parameter: int = 20
+
+    def size(self, n_components, n_features) -> int:
+        """Return the number of rows that short runs see, at most."""
+        return max(self.most_rows, self.per_parameter * n_components * (n_features + 1))
 
 
 SHORT_RUNS = ShortRuns()
@@ -52,7 +63,8 @@ class Run(NamedTuple):
 def best_of_short_runs(model, X, random_state, sample_weight=None) -> Run:
     """Return the best of short runs from clusters and from random rows.
 
-    A component on a few rows can have any likelihood: such runs come last. Clusters are
+    All rows have a part in the clusters, some in the runs, and all in a last pass. A
+    component on a few rows can have any likelihood: such runs come last. Clusters are
     tight where a likelihood is high only if distances mean what densities do (C.
     Biernacki, G. Celeux and G. Govaert, Choosing starting values for the EM algorithm,
     Computational Statistics and Data Analysis 41, 2003).
@@ -73,19 +85,27 @@ def best_of_short_runs(model, X, random_state, sample_weight=None) -> Run:
     Run
         The run.
     """
-    rule, K = SHORT_RUNS, model.n_components
+    rule, K, n = SHORT_RUNS, model.n_components, len(X)
+    most, rows, weights = rule.size(K, X.shape[1]), X, sample_weight
+    if n > most:
+        few = np.sort(random_state.choice(n, most, replace=False))
+        rows = X[few]
+        weights = None if sample_weight is None else sample_weight[few]
     runs = []
     for method in ["kmeans"] + ["random_from_data"] * (rule.random if K > 1 else 0):
         R = start_responsibilities(
             X, model.emission, K, method, random_state, sample_weight
         )
-        runs.append(_short_run(model, X, R, sample_weight, rule.passes))
-    return max(runs, key=lambda run: (run.is_sound, run.objective))
+        start = model.start_of(X, R, sample_weight)
+        runs.append(_short_run(model, rows, start, weights, rule.passes))
+    best = max(runs, key=lambda run: (run.is_sound, run.objective))
+    if rows is X:
+        return best
+    return _short_run(model, X, best.params, sample_weight, 1)
 
 
-def _short_run(model, X, R, sample_weight, passes) -> Run:
-    """Return where a run from given responsibilities ends."""
-    params = model.start_of(X, R, sample_weight)
+def _short_run(model, X, params, sample_weight, passes) -> Run:
+    """Return where a run from given parameters ends."""
     model.like = params.emission
     for _ in range(passes):
         s, value = model.expected_statistics(X, params, sample_weight)

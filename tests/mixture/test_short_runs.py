@@ -43,9 +43,9 @@ def test_fits_end_where_the_truth_leads(monkeypatch):
     assert own < control, (own, control)
 
 
-@pytest.mark.parametrize("n_components", [1, 3])
-def test_the_best_sound_run_is_returned(n_components):
-    X, _ = problem(0)
+@pytest.mark.parametrize("n_components, n", [(1, 600), (3, 600), (3, 3000)])
+def test_the_best_sound_run_is_returned(n_components, n):
+    X, _ = problem(0, n)
     model = EmissionMixtureModel(EMISSION, n_components)
     weights = np.random.default_rng(0).uniform(size=len(X))
     run = short_runs.best_of_short_runs(model, X, np.random.RandomState(0), weights)
@@ -58,13 +58,18 @@ def test_the_best_sound_run_is_returned(n_components):
         np.testing.assert_allclose(s[0], 1.0)
 
 
+def run_from(model, X, R):
+    """Return where a short run from responsibilities ends."""
+    return short_runs._short_run(model, X, model.start_of(X, R), None, 15)
+
+
 def test_a_component_on_copies_of_one_row_is_not_sound():
     X = np.random.default_rng(0).normal(size=(200, 2))
     X[:2] = 7.0
     model = EmissionMixtureModel(Columns([("both", Gaussian(), [0, 1])]), 2)
     alone = np.eye(2)[(np.arange(200) < 2).astype(int)]
-    spike = short_runs._short_run(model, X, alone, None, 15)
+    spike = run_from(model, X, alone)
     half = np.eye(2)[(X[:, 0] > 0).astype(int)]
-    plain = short_runs._short_run(model, X, half, None, 15)
+    plain = run_from(model, X, half)
     assert spike.objective > plain.objective  # so that the highest would be this one
     assert plain.is_sound and not spike.is_sound
