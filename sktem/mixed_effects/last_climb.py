@@ -10,10 +10,15 @@ import numpy as np
 from sktem.mixed_effects.ascent import Ascent, ByNodes, Resolution, ascend
 from sktem.mixed_effects.bounds import to_the_bounds
 from sktem.mixed_effects.floors import own_part
+from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.louis import louis_information
-from sktem.mixed_effects.inference.marginal_likelihood import single_point
+from sktem.mixed_effects.inference.marginal_likelihood import (
+    importance_draws,
+    single_point,
+)
 from sktem.mixed_effects.inference.node_numbers import covariance_of
 from sktem.mixed_effects.inference.standard_errors import at_bounds
+from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.rows import DosedRows
 from sktem.sequences.rows import each_block
 
@@ -39,6 +44,13 @@ class NodeRule:
         Gain, relative change of a standard error, and change of the log-likelihood at
         the same parameters, that are none; and those that are none where there cannot
         be more nodes.
+    alike_per_subject : float
+        The last of these for each subject, where that is more for all of them.
+    n_draws : int
+        Draws of a subject, at most, that measure the log-likelihood where its change is
+        larger: most of it may be the error of the number of nodes before.
+    most_draws : int
+        Draws of all subjects, at most.
     """
 
     first: Resolution = Resolution(per_subject=700, most=7)
@@ -48,6 +60,14 @@ class NodeRule:
     most: int = 300
     same: tuple[float, float, float] = (0.01, 0.15, 0.05)
     alike: tuple[float, float, float] = (0.05, 0.2, 0.1)
+    alike_per_subject: float = 0.002
+    n_draws: int = 2000
+    most_draws: int = 400_000
+
+    def are_alike(self, by_nodes: ByNodes, n: int) -> bool:
+        """Return whether what more nodes have changed is none for n subjects."""
+        gain, errors, shift = self.alike
+        return by_nodes.within(gain, errors, max(shift, self.alike_per_subject * n))
 
     def after(self, n_nodes: int, d: int) -> int:
         """Return the nodes per random effect that are tried after this number."""
@@ -196,7 +216,24 @@ class LastClimb:
             shift = finer.value - finer.gain - ascent.value
             by_nodes = ByNodes(finer.gain, largest, shift, ascent.information)
             ascent = finer._replace(by_nodes=by_nodes)
-        return ascent
+        by_nodes = ascent.by_nodes
+        if np.isnan(by_nodes.gain) or nodes.are_alike(by_nodes, n):
+            return ascent
+        if not nodes.are_alike(by_nodes._replace(shift=0.0), n):
+            return ascent
+        by_nodes = by_nodes._replace(shift=self._missed(ascent, rng))
+        return ascent._replace(by_nodes=by_nodes)
+
+    def _missed(self, ascent, rng):
+        """Return how far the log-likelihood is from that of draws, with their error."""
+        model, rows, params = self.model, self.rows, ascent.params
+        nodes = self.rule.nodes
+        modes, covariances, _ = conditional_modes(model, rows, params, ascent.modes)
+        n_draws = min(nodes.n_draws, nodes.most_draws // len(rows))
+        draws = importance_draws(modes, covariances, n_draws, rng)
+        values, error = draws.log_likelihood(draws.log_joint(model, rows, params))
+        missed = float(values.sum()) + log_prior(self.vector, params)[0] - ascent.value
+        return missed + (error if missed > 0 else -error)
 
     def _standard_errors(self, ascent):
         """Return standard errors where the last of Newton steps began, or NaN."""
@@ -252,14 +289,15 @@ class LastClimb:
                 f"would raise its logarithm by about {ascent.promise:.2g}."
             )
         gain, change, shift, _ = ascent.by_nodes
-        if not (np.isnan(gain) or ascent.by_nodes.within(*self.rule.nodes.alike)):
-            if abs(shift) > self.rule.nodes.alike[2]:
+        nodes, n = self.rule.nodes, len(self.rows)
+        if not (np.isnan(gain) or nodes.are_alike(ascent.by_nodes, n)):
+            if nodes.are_alike(ascent.by_nodes._replace(shift=0.0), n):
                 return (
-                    "The likelihood is not integrated exactly: more quadrature nodes "
-                    f"have changed its logarithm by {shift:.2g} at the same estimates, "
-                    "as where predictions have kinks in a random effect, such as that "
-                    "of a lag time. Leave that random effect out by omega, or compare "
-                    'fits by log_likelihood(method="importance", return_error=True).'
+                    "The likelihood is not integrated exactly: its logarithm is off by "
+                    f"about {shift:.2g}, as where predictions have kinks in a random "
+                    "effect, such as that of a lag time. Leave that random effect out "
+                    "by omega, or compare fits by "
+                    'log_likelihood(method="importance", return_error=True).'
                 )
             return (
                 "The likelihood of some subjects, whose observations hardly tell of "

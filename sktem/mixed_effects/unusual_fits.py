@@ -77,7 +77,11 @@ def unusual(problem, state):
             "Check groups, or pass omega=[]."
         )
     low = model.at_floor(params)[: len(random)]
-    bound = [random[j] for j in np.flatnonzero(low)]
+    d = len(design.random)
+    bound = list(dict.fromkeys(
+        random[j] if j < d else f"{random[j]} (between occasions)"
+        for j in np.flatnonzero(low)
+    ))  # fmt: skip
     if bound:
         messages.append(
             f"The variances of the random effects of {bound} are at their lower bound: "

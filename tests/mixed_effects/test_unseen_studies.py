@@ -11,6 +11,8 @@ from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, Responses, read_nonmem
 from sktem.evaluation import compare
 from sktem.exceptions import FitWarning
+from sktem.mixed_effects.ascent import Ascent
+from sktem.mixed_effects.last_climb import LastClimb
 from sktem.mixed_effects.unusual_fits import inseparable
 
 MODEL = OneCompartment("first-order")
@@ -286,3 +288,53 @@ def test_compiled_predictions_with_and_without_steady_states(steady, has_lag):
         data = some.events.records
         expected = MODEL.predict(data, psi)[data.observed]
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def visits(variance, n=20):
+    """Return records of two occasions each, between which clearances vary."""
+    frame = pd.concat([
+        study(n).assign(OCC=k, TIME=lambda x, k=k: x.TIME + 48 * k) for k in (0, 1)
+    ])  # fmt: skip
+    frame = frame.sort_values(["ID", "TIME"], kind="stable").reset_index(drop=True)
+    rng = np.random.default_rng(1)
+    psi = {k: v * np.exp(0.3 * rng.standard_normal(n))[frame.ID - 1]
+           for k, v in {"CL": 4.0, "V": 30.0, "KA": 1.0}.items()}  # fmt: skip
+    effects = np.sqrt(variance) * rng.standard_normal((n, 2))
+    psi["CL"] = psi["CL"] * np.exp(effects[frame.ID - 1, frame.OCC])
+    f = MODEL.predict(read_nonmem(frame), psi)
+    frame["DV"] = f * np.exp(0.1 * rng.standard_normal(len(f)))
+    return read_nonmem(frame)
+
+
+def test_occasions_converge_where_few_nodes_are_enough(monkeypatch):
+    # Five effects: from three to five nodes of each the likelihood changes by .3, and
+    # there cannot be more. Draws tell that it is off by less than .1.
+    records = visits(0.05)
+    fit = oral(occasions={"OCC": ["CL"]}).fit(records)
+    assert fit.converged_
+    few, many = (fit.log_likelihood(n_nodes=k) for k in (3, 5))
+    assert abs(many - few) > 0.1
+    exact = fit.log_likelihood(n_nodes=7)
+    assert abs(exact - many) < 0.1
+    # The negative control: a likelihood that is off is told.
+    monkeypatch.setattr(LastClimb, "_missed", lambda self, ascent, rng: 0.5)
+    with pytest.warns(ConvergenceWarning, match="off by about 0.5, as where"):
+        assert not oral(occasions={"OCC": ["CL"]}).fit(records).converged_
+
+
+def test_draws_measure_what_nodes_miss():
+    fit = oral(occasions={"OCC": ["CL"]}).fit(visits(0.05))
+    fitted, params = fit.fitted_, fit.params_
+    climb, modes = LastClimb(fitted.problem, fitted.vector), fitted.modes()[0]
+    exact = fit.log_likelihood(n_nodes=7)
+    for value in (exact, exact - 0.7, exact + 0.7):
+        ascent = Ascent(params, 0.0, value, 0.0, True, modes)
+        missed = climb._missed(ascent, np.random.default_rng(0))
+        assert missed == pytest.approx(exact - value, abs=0.1)
+
+
+def test_variances_between_occasions_are_called_so():
+    words = told(oral(occasions={"OCC": ["CL"]}), visits(0.0))[1]
+    assert "['CL (between occasions)'] are at their lower bound" in words
+    assert "not converged" not in words
+    assert "integrated" not in words
