@@ -15,7 +15,6 @@ from sklearn.utils.validation import (
 
 from sktem.choices import check_choice
 from sktem.emissions.columns import Columns
-from sktem.emissions.gaussian import Gaussian
 from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.by_blocks import answer, checked_rows
 from sktem.estimators.parameters import (
@@ -45,8 +44,8 @@ from sktem.mixture.latent_classes import (
     profiles_of,
 )
 from sktem.mixture.repeated import distinct_rows
-from sktem.mixture.short_runs import best_of_short_runs
-from sktem.mixture.start import START_ROWS, chosen_rows
+from sktem.mixture.short_runs import best_of_short_runs, suits_short_runs
+from sktem.mixture.start import chosen_rows
 from sktem.rows.sources import found_rows
 from sktem.validation import validate_data, without_mask
 
@@ -360,24 +359,23 @@ class StochasticEMMixture(MixtureEstimator):
             X, sample_weight = distinct_rows(X, sample_weight)
         super()._run_epochs(settings, X, state, sample_weight, on_epoch)
 
-    def _start(self, model, X, sample_weight, inits, random_state):
-        """Return starting parameters; statistics come with the first pass."""
+    def _start(self, model, X, sample_weight, inits, random_state, method=None):
+        """Return starting parameters and statistics, by a method of ``init_params``."""
+        method = self.init_params if method is None else method
         rows, weights = X, sample_weight
         chosen = chosen_rows(X, self._n_components, self.init_size, random_state)
         if chosen is not None:
             rows = X.take(chosen, axis=0)
             weights = None if weights is None else weights[chosen]
         rows = np.asarray(rows, dtype=np.float64)
-        is_small = len(rows) <= START_ROWS.most_clustered
-        is_gaussian = isinstance(model.emission, Gaussian)
-        if self.init_params == "kmeans" and is_small and not is_gaussian:
+        if method == "kmeans" and suits_short_runs(model, rows):
             run = best_of_short_runs(model, rows, random_state, weights)
             return run.params, run.s
         R = start_responsibilities(
             rows,
             model.emission,
             self._n_components,
-            self.init_params,
+            method,
             random_state,
             weights,
         )

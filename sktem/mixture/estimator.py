@@ -711,8 +711,9 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             self.covariance_type,
         )
 
-    def _start(self, model, X, sample_weight, inits, random_state):
-        """Return starting parameters and statistics."""
+    def _start(self, model, X, sample_weight, inits, random_state, method=None):
+        """Return starting parameters and statistics, by a method of ``init_params``."""
+        method = self.init_params if method is None else method
         complete = all(value is not None for value in inits[:2]) and (
             inits[2] is not None or self.covariance_type == "unit"
         )
@@ -727,12 +728,11 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             rows = np.asarray(rows)
             if model.incomplete:
                 start = self._start_with_holes
-                params, s = start(model, rows, weights, random_state)
+                params, s = start(model, rows, weights, random_state, method)
             else:
-                method = self.init_params
                 s = start_statistics(model, rows, method, random_state, weights)
                 params = model.maximize(s, None)
-            points = isinstance(self.init_params, str) and self.init_params != "random"
+            points = isinstance(method, str) and method != "random"
             points = points and not model.incomplete
             if self.init_size == "auto" and len(rows) < len(X) and points:
                 s = assigned_statistics(model, X, params, sample_weight)
@@ -742,13 +742,11 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             s = model.statistics_of(params)
         return params, s
 
-    def _start_with_holes(self, model, rows, weights, random_state):
+    def _start_with_holes(self, model, rows, weights, random_state, method):
         """Return starting parameters and statistics of rows with holes."""
         emission = Gaussian(model.covariance_type, model.reg_covar)
         K = self._n_components
-        R = start_responsibilities(
-            rows, emission, K, self.init_params, random_state, weights
-        )
+        R = start_responsibilities(rows, emission, K, method, random_state, weights)
         mass = R if weights is None else R * weights[:, None]
         gaussian = emission.start(np.asarray(rows, dtype=np.float64), mass)
         params = GaussianMixtureParams(

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.emissions.gaussian import Gaussian
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.fit_warnings import doubt_of_components
+from sktem.mixture.start import START_ROWS
 
-__all__ = ["SHORT_RUNS", "best_of_short_runs"]
+__all__ = ["SHORT_RUNS", "best_of_short_runs", "suits_short_runs"]
 
 
 class ShortRuns(NamedTuple):
@@ -58,6 +60,12 @@ class Run(NamedTuple):
     objective: float
     params: tuple
     s: object
+
+
+def suits_short_runs(model, X) -> bool:
+    """Return whether starts are compared: of few rows that are not Gaussian alone."""
+    is_gaussian = isinstance(model.emission, Gaussian)
+    return not is_gaussian and len(X) <= START_ROWS.most_clustered
 
 
 def best_of_short_runs(model, X, random_state, sample_weight=None) -> Run:

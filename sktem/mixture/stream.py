@@ -17,6 +17,7 @@ from sktem.loop.iterates import IterateRule
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.stream import Stream, StreamState
+from sktem.mixture.fit_warnings import doubt_of_components
 from sktem.mixture.tensors import no_rows
 from sktem.progress import counted
 from sktem.samplers import ExactExpectation
@@ -49,6 +50,9 @@ class FirstRows(NamedTuple):
         EM passes, at most, to what is published before the stream starts.
     growth : float
         Growth of the rows at which that is computed anew.
+    random : int
+        Starts about random rows beside those of ``init_params="kmeans"``: rows that
+        come later cannot mend a poor start.
     """
 
     least: int = 1024
@@ -56,6 +60,7 @@ class FirstRows(NamedTuple):
     passes: int = 20
     preview_passes: int = 100
     growth: float = 1.1
+    random: int = 4
 
     def needed(self, n_components, n_features):
         """Return how many rows a start needs."""
@@ -124,7 +129,13 @@ class MixtureStream(StreamRunner):
             )
         else:
             self.model, params, s = self._best_start(
-                estimator, rows, weights, self.random, FIRST_ROWS.passes, task=task
+                estimator,
+                rows,
+                weights,
+                self.random,
+                FIRST_ROWS.passes,
+                FIRST_ROWS.random,
+                task=task,
             )
         settings = _settings(estimator, self.model)
         warn_of_unused(estimator, settings, on_stream=True)
@@ -166,14 +177,23 @@ class MixtureStream(StreamRunner):
             FitWarning,
         )
 
-    def _best_start(self, estimator, rows, weights, random, passes, tol=0.0, task=None):
-        """Return the start that a few EM passes take furthest, after these passes."""
+    def _best_start(
+        self, estimator, rows, weights, random, passes, n_random=0, tol=0.0, task=None
+    ):
+        """Return the start that a few EM passes take furthest, after these passes.
+
+        A component on a few rows can have any likelihood: such starts come last.
+        """
         best: Any = None
         seed, starts = random
-        n_init = 1 if estimator._start_is_given() else estimator.n_init
+        method = estimator.init_params
+        is_given = estimator._start_is_given()
+        methods = [method] * (1 if is_given else estimator.n_init)
+        if method == "kmeans" and estimator._n_components > 1 and not is_given:
+            methods += ["random_from_data"] * n_random
         label = f"{type(estimator).__name__}: starts from the first rows"
-        for _ in counted(range(n_init), label):
-            model, params, s = self._started(estimator, rows, weights, starts)
+        for method in counted(methods, label):
+            model, params, s = self._started(estimator, rows, weights, starts, method)
             state = RunState(params, spawn_generators(seed))
             state.solver.s = state.solver.S_tts = s
             settings = RunSettings(
@@ -193,20 +213,24 @@ class MixtureStream(StreamRunner):
                 on_epoch = _pass_report(subtask)
                 run(settings, rows, state, sample_weight=weights, on_epoch=on_epoch)
                 subtask.end()
-            objective = state.history.objective[-1]
-            if best is None or objective > best[0]:
-                best = objective, (model, state.params, state.solver.s)
+            found = model, state.params, state.solver.s
+            if len(methods) == 1:
+                return found
+            doubt = doubt_of_components(model, state.params, rows, weights)
+            rank = doubt is None, state.history.objective[-1]
+            if best is None or rank > best[0]:
+                best = rank, found
         return best[1]
 
     @staticmethod
-    def _started(estimator, rows, weights, starts):
+    def _started(estimator, rows, weights, starts, method=None):
         # Repeating the rows gives every component something to start from.
         copies = -(-estimator._n_components // len(rows))
         rows = np.tile(rows, (copies, 1))
         weights = None if weights is None else np.tile(weights, copies)
         model = estimator._new_model(rows)
         inits = estimator._given(rows.shape[1])
-        params, s = estimator._start(model, rows, weights, inits, starts)
+        params, s = estimator._start(model, rows, weights, inits, starts, method)
         return model, params, s
 
     def __getstate__(self):
@@ -276,7 +300,7 @@ class MixtureStream(StreamRunner):
                 weights,
                 random,
                 FIRST_ROWS.preview_passes,
-                float(estimator.tol),
+                tol=float(estimator.tol),
             )
             self.preview, self.published_at = (model, params), self.kept.count
         return self.preview

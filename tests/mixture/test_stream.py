@@ -5,10 +5,12 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 
 from sktem import StochasticEMGaussianMixture
 from sktem.exceptions import FitWarning
+from sktem.mixture.stream import FIRST_ROWS
 from sktem.models import GaussianMixtureModel
 from sktem.schedules import Constant, Polynomial
 
@@ -625,3 +627,26 @@ def test_parameters_are_computed_when_they_are_read():
         assert_array_equal(getattr(copied, name), expected)
         assert_array_equal(getattr(unread, name), expected)
     assert_array_equal(unread.predict_proba(X), read.predict_proba(X))
+
+
+def test_streams_of_long_components_begin_where_fits_end(monkeypatch):
+    """Clusters of k-means are round; components are not."""
+    lost = {4: [], 0: []}
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        K, d = 4, 3
+        factors, centres = rng.normal(size=(K, d, d)), 3 * rng.normal(size=(K, d))
+        labels = rng.integers(K, size=3000)
+        noise = np.einsum("nij,nj->ni", factors[labels], rng.normal(size=(3000, d)))
+        X = centres[labels] + noise
+        mixture = StochasticEMGaussianMixture(K, random_state=seed)
+        best = clone(mixture).set_params(init_params=lambda *_, z=labels: z).fit(X)
+        for n_random, losses in lost.items():  # none is the negative control
+            rule = FIRST_ROWS._replace(random=n_random)
+            monkeypatch.setattr("sktem.mixture.stream.FIRST_ROWS", rule)
+            stream = clone(mixture)
+            for first in range(0, len(X), 300):
+                stream.partial_fit(X[first : first + 300])
+            losses.append(best.score(X) - stream.score(X))
+    behind = {n_random: np.sum(np.array(v) > 0.02) for n_random, v in lost.items()}
+    assert behind[4] <= 1 < behind[0], behind
