@@ -167,9 +167,11 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
 
         The chunk can have any number of rows. The first ``max(1024, 20 * n_components *
         (n_features + 1))`` rows are kept, and until then the parameters are those of EM
-        on them. A start is made of them and, unless it is given, taken on by 20 EM
-        passes. After that, rows are not kept. After ``fit``, the stream continues from
-        the fitted mixture. A chunk without weight counts for nothing.
+        on them. Starts are made of them as in ``fit`` and, for
+        ``init_params="kmeans"``, about random rows; unless it is given, 20 EM passes
+        take each on, and the best is kept. After that, rows are not kept. After
+        ``fit``, the stream continues from the fitted mixture. A chunk without weight
+        counts for nothing.
 
         Time is counted in rows: with batches of ``batch_size`` rows ("auto": 256 on a
         stream), the step of the k-th batch is ``step_size(k)``, with k counted from one
@@ -179,8 +181,7 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
         how the stream is cut into chunks. Under "iem", "isaem", "vrttem" and "fittem" a
         chunk is the population of the solver: two passes over it (one to fill the
         memory), then its statistics are merged into the running ones with the step of
-        its rows. ``n_init`` starts are compared on the first rows; ``max_iter``,
-        ``tol`` and ``warm_start`` play no part.
+        its rows. ``max_iter``, ``tol`` and ``warm_start`` play no part.
 
         Parameters
         ----------
