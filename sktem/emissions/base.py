@@ -65,6 +65,8 @@ class Emission(BaseEstimator, ABC):
 
     #: Rows before that a row depends on.
     order = 0
+    #: Fields of the parameters that are probabilities with sums of 1.
+    distributions: tuple[str, ...] = ()
 
     @property
     def memory(self) -> int:

@@ -66,6 +66,8 @@ class Categorical(Emission):
     array([[[0.25, 0.25, 0.5 ]]])
     """
 
+    distributions = ("probabilities",)
+
     def __init__(self, n_categories="auto", smoothing=0.0):
         self.n_categories = n_categories
         self.smoothing = smoothing

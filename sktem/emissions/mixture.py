@@ -72,6 +72,8 @@ class Mixture(Emission):
     array([ 0.,  5., 20., 30.])
     """
 
+    distributions = ("weights",)
+
     def __init__(self, emission, n_components=2, random_state=0):
         self.emission = emission
         self.n_components = n_components

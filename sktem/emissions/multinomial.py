@@ -64,6 +64,8 @@ class Multinomial(Emission):
     array([[0.1875, 0.8125]])
     """
 
+    distributions = ("probabilities",)
+
     def __init__(self, n_trials=None):
         self.n_trials = n_trials
 

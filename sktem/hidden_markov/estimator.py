@@ -52,7 +52,6 @@ from sktem.hidden_markov.fit_warnings import (
 )
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
 from sktem.hidden_markov.given import (
-    chain_of,
     check_enough,
     check_possible,
     check_warm,
@@ -63,6 +62,7 @@ from sktem.hidden_markov.given import (
     table_of,
     with_given_values,
 )
+from sktem.hidden_markov.given_chain import chain_of
 from sktem.hidden_markov.information import standard_errors
 from sktem.hidden_markov.logit_chain import CovariateScale, LogitChain
 from sktem.hidden_markov.long_sequence import LongSequence
@@ -1047,6 +1047,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 "sequences must have at least one row, a whole number of them; got "
                 f"lengths {lengths.tolist()}"
             )
+        lengths = lengths.astype(np.int64)
         covariates = checked_covariates(covariates, lengths.sum(), self._n_covariates)
         rows, states = fitted.sample(lengths, self._rng(), covariates)
         return self._as_given(rows), states

@@ -8,14 +8,11 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from sktem.choices import check_choice, check_names
 from sktem.emissions import Columns, Emission
 from sktem.emissions.tables import EMISSIONS, Table, is_frame, label_columns
-from sktem.hidden_markov.chain import Chain
 from sktem.hidden_markov.covariates import checked_covariates
 from sktem.hidden_markov.durations import durations_of
-from sktem.hidden_markov.history_chain import HistoryChain
-from sktem.hidden_markov.logit_chain import LogitChain
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
-from sktem.hidden_markov.segment_chain import SegmentChain, SegmentParams, staying
+from sktem.hidden_markov.segment_chain import SegmentParams, staying
 from sktem.hidden_markov.stationary import joined_states, stationary
 from sktem.sequences.given import given_rows, offsets_of
 from sktem.validation import validate_data
@@ -24,7 +21,6 @@ __all__ = [
     "check_enough",
     "check_possible",
     "check_warm",
-    "chain_of",
     "emission_of",
     "emission_of_states",
     "observed_sequences",
@@ -33,9 +29,6 @@ __all__ = [
     "table_of",
     "with_given_values",
 ]
-
-#: Parts that can be fixed.
-PARTS = ("start", "transitions", "emission", "durations")
 
 #: Sums of probabilities may differ from 1 by as much.
 TOLERANCE = 1e-6
@@ -161,85 +154,6 @@ def _known_states(states, n_rows, estimator):
     return values if (values >= 0).any() else None
 
 
-def chain_of(estimator, prior_share, longest=None, scale=None) -> Chain:
-    """Return the chain that the parameters of an estimator describe.
-
-    ``longest`` is the longest duration, None of states without explicit durations, and
-    ``scale`` that of covariates, None without any.
-    """
-    K = states_of(estimator)
-    fixed = (estimator.fixed,) if isinstance(estimator.fixed, str) else estimator.fixed
-    check_names("fixed", fixed, PARTS, "parts")
-    tied = estimator.tied_transitions
-    if tied is not None:
-        tied = np.asarray(tied)
-        if tied.shape != (K,):
-            raise ValueError(f"tied_transitions must have the shape {(K,)}")
-    priors = {}
-    for name, shape in (("start_prior", (K,)), ("transitions_prior", (K, K))):
-        value = np.asarray(getattr(estimator, name), dtype=np.float64)
-        if value.shape not in ((), shape) or not (value > 0).all():
-            raise ValueError(
-                f"{name} must be positive, a number or of the shape {shape}; got "
-                f"{getattr(estimator, name)!r}"
-            )
-        priors[name] = float(value) if value.ndim == 0 else value
-    options = {
-        "fixed": tuple(fixed),
-        "tied": tied,
-        **priors,
-        "prior_share": prior_share,
-    }
-    durations = durations_of(estimator.durations)
-    emission = emission_of(estimator)
-    memory = emission.memory
-    is_stationary = _is_stationary(estimator, fixed, durations is scale is None)
-    if memory and not (durations is scale is estimator.tied_emissions is None):
-        raise ValueError(
-            f"{type(emission).__name__} depends on histories of states, for which "
-            "there are no durations, covariates or tied_emissions: "
-            "emissions.Regression has these"
-        )
-    if durations is None:
-        if "durations" in fixed:
-            raise ValueError("fixed has 'durations', of which durations=None has none")
-        if scale is not None:
-            return LogitChain(K, **options, scale=scale)
-        options["is_stationary"] = is_stationary
-        if memory:
-            return HistoryChain(K, **options, memory=memory)
-        return Chain(K, **options)
-    if scale is not None:
-        raise ValueError(
-            "covariates need durations=None: they say which state follows in each row"
-        )
-    if tied is not None:
-        raise ValueError(
-            "tied_transitions needs durations=None: states with durations do not "
-            "follow themselves, so that no two are left in the same way"
-        )
-    return SegmentChain(K, **options, durations=durations, longest=longest)
-
-
-def _is_stationary(estimator, fixed, is_plain) -> bool:
-    """Return whether the start follows from the transitions, and check that it can."""
-    check_choice("start", estimator.start, ("free", "stationary"))
-    if estimator.start == "free":
-        return False
-    has_prior = (np.asarray(estimator.start_prior) != 1.0).any()
-    if "start" in fixed or estimator.start_init is not None or has_prior:
-        raise ValueError(
-            "start='stationary' follows from the transitions: it needs start_init=None "
-            "and start_prior=1, and fixed without 'start'"
-        )
-    if not is_plain:
-        raise ValueError(
-            "start='stationary' needs durations=None and no covariates, with which no "
-            "distribution of the states stays as it is"
-        )
-    return True
-
-
 def emission_of_states(estimator) -> np.ndarray | None:
     """Return which emission each state has, None where each has its own."""
     if estimator.tied_emissions is None:
@@ -360,6 +274,9 @@ def _with_emission_values(emission, params, values):
         fields[name] = np.array(value, dtype=before.dtype)
         if np.isnan(fields[name]).any():
             raise ValueError(f"emission_init[{name!r}] must not have NaN")
+        if name in emission.distributions:
+            what = f"emission_init[{name!r}]"
+            fields[name] = probabilities_of(what, fields[name], before.shape)
         if fields[name].shape != before.shape:
             raise ValueError(
                 f"emission_init[{name!r}] must have the shape {before.shape}, got "

@@ -458,6 +458,19 @@ def test_parameters_that_cannot_be_are_refused(emission, values):
         model(emission=emission, emission_init=values).fit(rows)
 
 
+@pytest.mark.parametrize("emission, name", [
+    ("categorical", "probabilities"), ("multinomial", "probabilities"),
+    (emissions.Mixture(Gaussian("diag"), 2), "weights"),
+])  # fmt: skip
+def test_probabilities_of_emissions_have_sums_of_one(emission, name):
+    rows = np.random.default_rng(0).integers(1, 3, size=(60, 2))
+    shape = {"probabilities": (3, 2), "weights": (3, 2)}[name]
+    shape = (3, 2, 3) if emission == "categorical" else shape
+    hmm = model(emission=emission, emission_init={name: np.ones(shape)}, max_iter=1)
+    with pytest.raises(ValueError, match=f"'{name}'. must have sums of 1"):
+        hmm.fit(rows)
+
+
 def test_sequences_that_a_start_excludes_are_named():
     start, transitions = left_to_right(3)
     options = {"start_init": start, "transitions_init": transitions}
@@ -489,6 +502,7 @@ def test_warm_starts_need_the_same_kind_of_model(whole):
 
 
 def test_numbers_of_rows_to_draw(whole):
+    assert whole.sample(lengths=np.array([2, 3], np.uint64))[0].shape == (5, 2)
     for options in ({"n_samples": 3.0}, {"lengths": []}, {"lengths": [2, 0]}):
         with pytest.raises(ValueError, match="at least one row"):
             whole.sample(**options)

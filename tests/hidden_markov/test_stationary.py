@@ -216,6 +216,7 @@ def test_errors(drawn):
         ({"start": "steady"}, "one of .'free', 'stationary'"),
         ({"start_init": start}, "start_init=None"),
         ({"start_prior": 2.0}, "start_prior=1"),
+        ({"transitions_prior": 0.5}, "below 1 takes transitions out"),
         ({"fixed": ["start"]}, "without 'start'"),
         ({"durations": "poisson"}, "durations=None"),
         ({"transitions_init": transitions}, "lead from every state to every other"),
