@@ -76,6 +76,9 @@ class Records:
             raise ValueError("there are no records")
         self.columns = _complete(columns, n)
         ids = self.columns["ID"]
+        missing = np.array([one is None or one != one for one in ids.tolist()])
+        if missing.any():
+            raise ValueError(f"record {np.argmax(missing) + 1}: ID is missing")
         starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]])
         self.offsets = np.r_[starts, n]
         self.labels = ids[starts]
@@ -460,4 +463,7 @@ def _text(path):
     content = path.read_bytes()
     if path.suffix in unpack:
         content = unpack[path.suffix](content)
-    return content.decode("utf-8")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")

@@ -140,6 +140,20 @@ def test_dates_and_durations_have_no_unit(unit):
     assert len(read_nonmem({**TABLE, "TIME": hours})) == 5
 
 
+def test_labels_must_not_be_missing():
+    for missing in (np.nan, None):
+        labels = np.array([1, 1, missing, 2, 2], dtype=object)
+        with pytest.raises(ValueError, match="record 3: ID is missing"):
+            read_nonmem({**TABLE, "ID": labels})
+    assert read_nonmem({**TABLE, "ID": list("aaabb")}).n_subjects == 2
+
+
+def test_other_encodings(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("ID,TIME,UNIT\n1,0,µg\n1,2,µg\n".encode("latin-1"))
+    assert read_nonmem(path)["UNIT"].tolist() == ["µg", "µg"]
+
+
 def test_doses_of_nothing_are_none():
     amounts = {"AMT": [10.0, 0, 0, 0, 0], "EVID": [1, 0, 0, 1, 0]}
     assert read_nonmem({**TABLE, **amounts}).undosed.tolist() == [
