@@ -329,7 +329,11 @@ def warn_of_one_hot(X) -> None:
         elif total.min() == 1:
             groups.append((begin, column))
             begin, total = column + 1, np.zeros(len(X))
-    groups = [group for group in groups if group[1] - group[0] >= 2]
+    groups = [
+        (begin, end)
+        for begin, end in groups
+        if end - begin >= 2 and X[:, begin : end + 1].min(axis=0).max() == 0
+    ]
     if groups:
         first = ", ".join(f"{begin} to {end}" for begin, end in groups[:3])
         more = ", ..." if len(groups) > 3 else ""

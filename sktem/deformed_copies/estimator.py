@@ -322,6 +322,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         if several:
             logs = left_out.scores / temperature + log_prior
             self._typical = CALIBRATION.typical(left_out.distances, logs, of_images)
+            self._usual.warn_of_errors(logs, labels)
         self.n_rows_ = len(rows.X)
         self.deformations_ = law.sizes._asdict()
         self._deformations, self._noise = deformations, noise

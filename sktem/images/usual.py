@@ -58,6 +58,12 @@ class UsualImages(NamedTuple):
     margin, moved : float
         How far an object is out of place, as a share of the longest side, and the share
         of such images that is told, beside that of as many training images.
+    wrong, errors, fewest : float, float, int
+        Share of images left out with a wrong label that is told, standard errors beyond
+        it, and images that such a share is of at least.
+    uneven, scattered : float
+        Ratio of the contrasts of training images, and distance of their objects as a
+        share of the longest side, that may be the cause.
     """
 
     layout: Layout
@@ -72,6 +78,11 @@ class UsualImages(NamedTuple):
     brightness: float = 0.5
     margin: float = 0.06
     moved: float = 0.25
+    wrong: float = 0.25
+    errors: float = 2.0
+    fewest: int = 32
+    uneven: float = 4.0
+    scattered: float = 0.25
 
     @classmethod
     def of(cls, X, layout, places=True) -> UsualImages:
@@ -88,6 +99,41 @@ class UsualImages(NamedTuple):
             (float(middles.min()), float(middles.max())),
             (float(spreads.min()), float(spreads.max())), centres, len(observed),
         )  # fmt: skip
+
+    def warn_of_errors(self, joint_logs, labels, light=False) -> None:
+        """Warn where many of the images that were left out got a wrong label.
+
+        `light` says whether another contrast of an image counts.
+        """
+        n, wrong = len(labels), float((joint_logs.argmax(axis=1) != labels).mean())
+        error = self.errors * np.sqrt(wrong * (1 - wrong) / n)
+        if n < self.fewest or wrong - error <= self.wrong:
+            return
+        if light and self.spreads[1] > self.uneven * self.spreads[0]:
+            advice = (
+                "Contrast and brightness differ much between images: bring them to the "
+                'same, or fit with nuisances=("gain", "offset").'
+            )
+        elif self._is_scattered:
+            advice = "Objects are at very different places: crop and centre them."
+        else:
+            advice = (
+                "Look for wrong labels, pass more images, and compare classifiers of "
+                "another kind."
+            )
+        warn_user(
+            f"{wrong:.0%} of {n} images that were left out by folds got the label of "
+            f"another class. {advice}",
+            FitWarning,
+        )
+
+    @property
+    def _is_scattered(self) -> bool:
+        """Whether objects of training images are at very different places."""
+        if self.centres is None:
+            return False
+        longest = max(self.layout.image_shape)
+        return bool((np.ptp(self.centres, axis=0) > self.scattered * longest).any())
 
     def warn_of_others(self, X, typical, distances, joint_logs) -> None:
         """Warn where several new images are not like the training images.

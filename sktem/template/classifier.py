@@ -45,8 +45,11 @@ __all__ = ["DeformableTemplateClassifier"]
 #: that is expected; chosen on training images of handwritten digits.
 STRENGTH, LEAST_STRENGTH, NOISE_SCALE = 20.0, 400.0, 0.3
 
-#: By log-likelihoods, and distances of log-likelihoods per pixel.
-CALIBRATION = Calibration((0.0, 7.0), 0.1)
+#: By log-likelihoods, and distances of log-likelihoods per pixel. What is expected is
+#: the temperature where a class has one image, about the best for new digits, letters
+#: and drawn signs of 8 x 8 to 24 x 24 pixels.
+CALIBRATION = Calibration((0.0, 7.0), 0.1, expected=60.0, deviation=1.0)
+MOST_FOLDS = 3
 
 
 class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
@@ -96,8 +99,9 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         Divides the log-likelihoods before Bayes' rule; with equal priors the order of
         the classes stays as it is. Likelihood ratios of images are overconfident, since
         the noise of their pixels is not independent. "auto" takes the least log-loss on
-        images that are left out in three folds, which makes a fit three times as long
-        (1 where a class has fewer than three images).
+        images that are left out in three folds (two where a class has two images),
+        which makes a fit three times as long. About 60 is expected, and taken where a
+        class has one image.
     random_state : int, RandomState or None, default=None
         Seed of the models and of the images left out.
     n_jobs : int or None, default=None
@@ -133,8 +137,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
     -----
     The distance of an image, by which :meth:`outlier_proba` goes, is minus the largest
     log-likelihood per pixel; images are left out to find the temperature, so that there
-    are no outliers where a class has fewer than three images or the temperature is
-    given.
+    are no outliers where a class has one image or the temperature is given.
 
     References
     ----------
@@ -252,8 +255,10 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         seed = _integer_seed(self.random_state)
         self._model()._check_parameters()
         temperature, typical = given_temperature(self.temperature), None
+        left_out = None
         if temperature is None:
-            temperature, typical = self._held_out(X, labels, weights, seed)
+            found = self._held_out(X, labels, weights, seed)
+            temperature, typical, left_out = found
         context = None
         if hasattr(self, "_init_callback_context"):
             context = self._init_callback_context(max_subtasks=len(self.classes_))
@@ -274,6 +279,8 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         warn_of_classes(self.classes_, self.estimators_, pooled)
         if typical is not None:
             warn_of_copies(X, labels)
+            lit = {"gain", "offset"} & set(fits[0].nuisance_names)
+            self._usual.warn_of_errors(left_out, labels, light=not lit)
         return self
 
     @property
@@ -311,14 +318,15 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         return models
 
     def _held_out(self, X, labels, weights, seed):
-        """Return the best temperature of likelihoods, and how far images left out are.
+        """Return the best temperature, and distances and scores of images left out.
 
-        None take the place of the latter where a class has fewer than three images.
+        None take the place of the latter where a class has one image.
         """
-        if np.bincount(labels).min() < 3:
-            return 1.0, None
+        n_folds = min(MOST_FOLDS, int(np.bincount(labels).min()))
+        if n_folds < 2:
+            return CALIBRATION.expected, None, None
         logs, distances = np.empty((len(X), len(self.classes_))), np.empty(len(X))
-        folds = StratifiedKFold(3, shuffle=True, random_state=seed)
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         for train, left_out in folds.split(labels, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
             fits = [model._template for model in models]
@@ -326,7 +334,8 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         log_prior = log_of(self.class_prior_)
         temperature = CALIBRATION.temperature(logs, log_prior, labels, weights)
         joint_logs = logs / temperature + log_prior
-        return temperature, CALIBRATION.typical(distances, joint_logs, weights)
+        typical = CALIBRATION.typical(distances, joint_logs, weights)
+        return temperature, typical, joint_logs
 
     def _scores(self, X):
         # What no training image shows was not learned of any class.

@@ -196,3 +196,30 @@ def test_images_that_show_nothing_are_told():
     gaps[3], gaps[5, :60] = np.nan, np.nan
     (found,) = labelled(gaps, y[:20])
     assert found.startswith("1 of 20 images have no pixel that was observed")
+
+
+@pytest.mark.parametrize(
+    "kind", [DeformedCopiesClassifier, DeformableTemplateClassifier]
+)
+def test_wrong_labels_are_told(kind):
+    X, y = load_digits(n_class=3, return_X_y=True)
+    X, y = X[:36], y[:36]
+    classifier = kind(random_state=0)
+    with pytest.warns(FitWarning, match="left out by folds.*wrong labels"):
+        classifier.fit(X, np.random.default_rng(0).permutation(y))
+    classifier.fit(X, y)  # the negative control
+
+
+def test_contrasts_that_differ_are_told():
+    rng, (X, y) = np.random.default_rng(0), load_digits(n_class=3, return_X_y=True)
+    light = rng.lognormal(0, 1, (36, 1)), rng.normal(0, 40, (36, 1))
+    X, y = X[:36] * light[0] + light[1], y[:36]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DeformableTemplateClassifier(random_state=0).fit(X, y)
+        told = [str(one.message) for one in caught if "left out by" in str(one.message)]
+        assert len(told) == 1 and 'nuisances=("gain", "offset")' in told[0]
+        caught.clear()
+        lit = DeformableTemplateClassifier(nuisances=("gain", "offset"), random_state=0)
+        lit.fit(X, y)
+        assert not any("left out by" in str(one.message) for one in caught)

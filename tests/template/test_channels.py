@@ -1,5 +1,7 @@
 """Classification of images with several channels, such as colours."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -147,7 +149,10 @@ def test_colours_that_carry_the_class_are_learnt(kind):
     (X, y), (other, expected) = coloured(X), coloured(other)
     fitted = classifier(kind, channel_axis=-1).fit(X, y)
     assert fitted.score(other, expected) > 0.9
-    grey = classifier(kind).fit(X.sum(axis=-1), y)
+    with warnings.catch_warnings():
+        # Images that are left out get wrong labels, and copies say so.
+        warnings.simplefilter("ignore", FitWarning)
+        grey = classifier(kind).fit(X.sum(axis=-1), y)
     assert grey.score(other.sum(axis=-1), expected) < 0.7
 
 

@@ -106,10 +106,22 @@ def test_chosen_temperature_is_honest():
     assert loss < np.log(2)
 
 
-def test_too_few_images_for_a_temperature(data):
-    X, y = data
-    small = classifier(temperature="auto").fit(X[:5], y[:5])
-    assert small.temperature_ == 1
+@pytest.mark.parametrize("n_images", [1, 2, 3])
+def test_probabilities_of_few_images_are_no_certainties(n_images):
+    X, y = load_digits(n_class=6, return_X_y=True)
+    rows = np.concatenate([np.flatnonzero(y == c)[:n_images] for c in range(6)])
+    new = np.setdiff1d(np.arange(len(y)), rows)[:150]
+    losses = [
+        log_loss(
+            y[new],
+            DeformableTemplateClassifier(temperature=temperature, random_state=0)
+            .fit(X[rows], y[rows])
+            .predict_proba(X[new]),
+        )
+        for temperature in ("auto", 1.0)
+    ]
+    assert losses[0] < 0.7 * np.log(6)  # of equal probabilities
+    assert losses[1] > 2 * losses[0]  # likelihoods as they are
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,8 @@ def test_one_hot_columns_are_told():
         machine.fit(X)
     X[0, 1:4] = 1.0
     machine.fit(X[:, :4])  # two of the three, in one row
+    X = np.column_stack([X[:, 0], np.zeros((60, 2)), np.ones(60)])
+    machine.fit(X)  # a constant column is no code
 
 
 def exclusive_or(rng, n, missing):
