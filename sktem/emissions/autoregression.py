@@ -365,13 +365,19 @@ class Autoregression(Emission):
         every = [((k,),) for k in range(K)]
         together = [tuple((k,) for k in range(K))]
         for c, column in enumerate(self.exog):
-            size = max(np.sqrt(np.nanmean(X[:, column] ** 2)), LEAST_VARIANCE)
+            middle = params.centre[m + c]
+            away = np.nanmean((X[:, column] - middle) ** 2)
+            size = max(np.sqrt(away), LEAST_VARIANCE)
             is_shared = column in self.shared
             for states, j in product(together if is_shared else every, range(m)):
                 entries = tuple(((*k, j, c), 1.0) for k in states)
                 scale = np.sqrt(params.variances[states[0][0], j]) / size
                 slot = ("exog", states, j, c)
-                yield Direction("exog_coefficients", entries, scale, slot)
+                # Means move with slopes, so that these turn about the centre.
+                others = tuple(("means", (*k, j), -middle) for k in states)
+                yield Direction(
+                    "exog_coefficients", entries, scale, slot, others=others
+                )
         switching = self.switching_coefficients
         for states, j, i in product(
             every if switching else together, range(m), range(order)

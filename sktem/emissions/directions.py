@@ -59,6 +59,8 @@ class Direction(NamedTuple):
         Whose log-densities change; None of all states.
     block : int or None
         Block of columns, where there are several.
+    others : tuple of (str, tuple of int, float)
+        Entries of any fields that move with these: fields, entries and factors.
     is_open : bool
         Whether no number of rows as these would say where it is.
     """
@@ -69,17 +71,22 @@ class Direction(NamedTuple):
     slot: Any = None
     state: int | None = None
     block: int | None = None
+    others: tuple = ()
     is_open: bool = False
+
+    @property
+    def moving(self) -> list:
+        """All entries that move: fields, entries and factors."""
+        return [*((self.name, *entry) for entry in self.entries), *self.others]
 
 
 def moved_fields(params, moves):
     """Return parameters moved along directions, each by a number of its scales."""
     arrays: dict[str, np.ndarray] = {}
     for direction, size in moves:
-        name = direction.name
-        if name not in arrays:
-            arrays[name] = np.array(getattr(params, name), dtype=np.float64)
-        for index, sign in direction.entries:
+        for name, index, sign in direction.moving:
+            if name not in arrays:
+                arrays[name] = np.array(getattr(params, name), dtype=np.float64)
             arrays[name][index] += sign * size * direction.scale
     return params._replace(**arrays)
 

@@ -223,10 +223,6 @@ class Regression(Emission):
         params = self.maximize(self.statistics(X, pooled, blank), blank)
         return self.maximize(self.statistics(X, R, params), params)
 
-    def regressors(self, X):
-        """Return the columns of intercept and regressors, 0 for missing values."""
-        return self._split(X)[1]
-
     def _shifted(self, params, back=False):
         """Return coefficients for values about the centre, or those of the values."""
         coefficients = params.coefficients
@@ -378,18 +374,25 @@ class Regression(Emission):
         return error_spreads(params.variances, self.reg_covar)
 
     def free_directions(self, params, following, X):
-        """Yield the directions of coefficients and variances."""
+        """Yield the directions of coefficients and variances.
+
+        Intercepts move with slopes, so that these turn about the centre.
+        """
         K, m, q = params.coefficients.shape
-        sizes = np.sqrt((self.regressors(X) ** 2).mean(axis=0))
+        sizes = np.sqrt((self._split(X, params.centre)[1] ** 2).mean(axis=0))
         sizes = np.where(sizes > 0, sizes, 1.0)
-        shared = self.is_shared(q)
+        shared, centre = self.is_shared(q), params.centre[m:]
         for k, j, i in np.ndindex(K, m, q):
+            states = range(K) if shared[i] else [k]
+            if k > 0 and shared[i]:
+                continue
+            entries = tuple(((state, j, i), 1.0) for state in states)
+            others = [("coefficients", (state, j, 0), -centre[i]) for state in states]
             size = np.sqrt(params.variances[k, j]) / sizes[i]
-            if not shared[i]:
-                yield Direction("coefficients", (((k, j, i), 1.0),), size, (j, i), k)
-            elif k == 0:
-                entries = tuple(((state, j, i), 1.0) for state in range(K))
-                yield Direction("coefficients", entries, size, (j, i))
+            yield Direction(
+                "coefficients", entries, size, (j, i), None if shared[i] else k,
+                others=tuple(others if centre[i] else ()),
+            )  # fmt: skip
         for j in range(m):
             if self.switching_variance:
                 for k in range(K):

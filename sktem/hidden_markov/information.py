@@ -292,16 +292,16 @@ def _errors(model, params, directions, covariance):
     shapes = model.chain.gradient(np.zeros(model.chain.n_statistics), chain)
     slopes: dict[tuple, np.ndarray] = {}
     for number, direction in enumerate(directions):
-        block, name = direction.block, direction.name
-        if direction.slot is None:
-            key, shape = ("chain", name), np.shape(shapes[name])
-        else:
-            values = params.emission
-            values = values if block is None else values.blocks[block]
-            key, shape = (block, name), np.shape(getattr(values, name))
-        if key not in slopes:
-            slopes[key] = np.zeros((*shape, len(directions)))
-        for index, sign in direction.entries:
+        block = direction.block
+        for name, index, sign in direction.moving:
+            if direction.slot is None:
+                key, shape = ("chain", name), np.shape(shapes[name])
+            else:
+                values = params.emission
+                values = values if block is None else values.blocks[block]
+                key, shape = (block, name), np.shape(getattr(values, name))
+            if key not in slopes:
+                slopes[key] = np.zeros((*shape, len(directions)))
             slopes[key][(*index, number)] += sign * direction.scale
     moved = {name: J for (block, name), J in slopes.items() if block == "chain"}
     emission = {key: J for key, J in slopes.items() if key[0] != "chain"}

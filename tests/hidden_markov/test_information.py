@@ -397,3 +397,26 @@ def test_known_states():
     with pytest.warns(FitWarning, match="standard errors away from the optimum"):
         errors = hmm.standard_errors(weak, lengths=LENGTHS).emission["means"]
     assert (errors[:, 0] > 1.2 * expected).all()
+
+
+@pytest.mark.parametrize("shared", [[], [1]])
+@pytest.mark.parametrize("kind", [Regression, Autoregression])
+@pytest.mark.filterwarnings("ignore:Only one of:sktem.exceptions.FitWarning")
+def test_where_regressors_begin_does_not_matter(kind, shared):
+    emission = kind(1, exog=[1], shared=shared)
+    hmm = HiddenMarkovModel(2, emission=emission, random_state=0, tol=1e-10)
+    hmm.fit(DRIVEN, lengths=LENGTHS)
+    expected = hmm.standard_errors(DRIVEN, lengths=LENGTHS).emission
+    far = DRIVEN + [0.0, 1e6]
+    found = hmm.fit(far, lengths=LENGTHS).standard_errors(far, lengths=LENGTHS).emission
+    if kind is Regression:
+        slopes, levels = (..., slice(1, None)), (..., 0)
+        pairs = [(one["coefficients"][slopes]) for one in (found, expected)]
+        level, slope = found["coefficients"][levels], found["coefficients"][..., 1]
+    else:
+        pairs = [one["exog_coefficients"] for one in (found, expected)]
+        level, slope = found["means"], found["exog_coefficients"][..., 0]
+    np.testing.assert_allclose(*pairs, rtol=1e-3)
+    np.testing.assert_allclose(found["variances"], expected["variances"], rtol=1e-3)
+    # Where the column is 0 is far away: there the slope is all that matters.
+    np.testing.assert_allclose(level, 1e6 * slope, rtol=1e-3)
