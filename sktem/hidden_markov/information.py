@@ -67,7 +67,7 @@ class StandardErrors(NamedTuple):
         Of ``transition_coefficients_``, where there are covariates.
     durations : ndarray of shape (n_states, longest) or None
         Of ``durations_``, where states have explicit durations.
-    mean_durations : ndarray of shape (n_states,) or None
+    mean_durations : ndarray of shape (n_states,)
         Of the means of ``state_durations()``.
     """
 
@@ -305,8 +305,11 @@ def _errors(model, params, directions, covariance):
             slopes[key][(*index, number)] += sign * direction.scale
     moved = {name: J for (block, name), J in slopes.items() if block == "chain"}
     emission = {key: J for key, J in slopes.items() if key[0] != "chain"}
-    none = np.full(chain.transitions.shape, np.nan)
-    errors: dict[str, Any] = {"start": none[0], "transitions": none, "emission": {}}
+    errors: dict[str, Any] = {
+        "coefficients" if name == "slopes" else name: np.full(np.shape(p), np.nan)
+        for name, p in chain._asdict().items()
+    }
+    errors.update(emission={}, mean_durations=np.full(len(chain.start), np.nan))
     left_open: list[str] = []
     for name, J in model.chain.slopes_of_fields(moved, chain).items():
         errors[name], is_open = covariance.errors(J)

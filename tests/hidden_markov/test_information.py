@@ -229,6 +229,11 @@ def test_what_has_no_errors():
     found = fixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
     assert np.isnan(found.transitions).all() and np.isnan(found.start).all()
     assert np.isfinite(found.emission["means"]).all()
+    fixed.set_params(durations=Durations("poisson", longest=15), transitions_init=None)
+    fixed.set_params(fixed=["durations"])
+    found = fixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
+    assert np.isnan(found.durations).all() and found.durations.shape == (2, 15)
+    assert np.isnan(found.mean_durations).all()
     mixed = clone(hmm).set_params(emission=Mixture(Gaussian("diag"), 2), tol=1e-2)
     with pytest.raises(ValueError, match="has free_directions"):
         mixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
