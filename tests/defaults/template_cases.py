@@ -8,6 +8,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_digits
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import log_loss
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -211,6 +212,21 @@ def excess_error(seed, load_parts):
     return max(scores) - own.score(new, truth)
 
 
+def excess_loss(seed, n):
+    """Return how much larger the log-loss is than that of equal probabilities."""
+    (X, y), (new, truth), shape = classes_of_digits(seed, 6, n)
+    own = DeformableTemplateClassifier(shape, random_state=seed).fit(X, y)
+    return log_loss(truth, own.predict_proba(new)) - np.log(6)
+
+
+def certainty_case(n):
+    return Case(
+        f"digits 0 to 5, {n} a class", "DeformableTemplateClassifier",
+        "equal probabilities", "more log-loss", -0.5, partial(excess_loss, n=n),
+        slow=n > 1,
+    )  # fmt: skip
+
+
 def moved_out(images, pixels):
     """Return images moved along rows; what leaves the frame is lost."""
     moved = np.zeros_like(images)
@@ -357,6 +373,7 @@ CASES += [
     class_case("digits", 3, partial(classes_of_digits, n_classes=10, n=3)),
     class_case("digits", 30, partial(classes_of_digits, n_classes=10, n=30)),
 ]
+CASES += [certainty_case(n) for n in (1, 2, 5)]
 CHANGES = {
     "brighter by 1": partial(np.add, 1.0),
     "with 3 times the contrast": partial(np.multiply, 3.0),
