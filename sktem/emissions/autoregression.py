@@ -20,6 +20,7 @@ from sktem.emissions.lags import (
     rows_before,
 )
 from sktem.emissions.level_turns import LevelTurns
+from sktem.emissions.magnitudes import check_magnitude
 
 __all__ = ["Autoregression", "AutoregressionParams"]
 
@@ -132,7 +133,7 @@ class Autoregression(Emission):
     # Rows -----------------------------------------------------------------------
 
     def check(self, X):
-        """Raise ValueError for settings that are out of range."""
+        """Raise ValueError for settings or values that are out of range."""
         check_number("order of Autoregression", self.order, Integral, 1)
         check_number("reg_covar of Autoregression", self.reg_covar, Real, 0)
         check_exog("Autoregression", self.exog, X.shape[1])
@@ -140,6 +141,7 @@ class Autoregression(Emission):
             raise ValueError(
                 f"shared of Autoregression must be columns of exog, got {self.shared!r}"
             )
+        check_magnitude(X)
 
     def with_lags(self, X, offsets):
         """Return the rows with those before; NaN before the first."""

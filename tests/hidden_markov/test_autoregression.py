@@ -357,3 +357,10 @@ def test_errors(drawn):
             hmm.impute(X[:50], method=method)
     with pytest.raises(ValueError, match="do not depend on rows before"):
         HiddenMarkovModel(2, emission=emission).partial_fit(X[:50], continues=True)
+
+
+def test_values_whose_squares_overflow_are_refused():
+    X = np.random.default_rng(0).normal(size=(50, 1))
+    X[7] = 1e200
+    with pytest.raises(ValueError, match="squares overflow: in column 0"):
+        HiddenMarkovModel(2, emission=Autoregression()).fit(X)
