@@ -9,6 +9,7 @@ from scipy.stats import chi2
 
 from sktem.mixed_effects.endpoints import EndpointError
 from sktem.mixed_effects.fitted import FittedMixedEffects
+from sktem.mixed_effects.inference.standard_errors import at_bounds
 from sktem.mixed_effects.residual_errors import ProportionalError
 from sktem.mixed_effects.rows import DosedRows, GroupedRows
 from sktem.mixed_effects.vector import ParameterVector
@@ -89,6 +90,34 @@ def unusual(problem, state):
             "and standard errors of the others as conditional on that."
         )
     vector = ParameterVector(model)
+    if singular := _singular(vector, params):
+        messages.append(
+            f"The random effects of {singular} depend on each other: a correlation is "
+            "at its bound of one, since the data do not ask for as many of them. Pass "
+            "a diagonal omega, or fewer random effects."
+        )
+    messages += _about_error(vector, rows, params)
+    if problem.passed_over is not None:
+        there = FittedMixedEffects(problem, problem.passed_over.params).attributes()
+        values = there["population_parameters_"].items()
+        messages.append(
+            "The estimates are at the maximum next to the start values, and another "
+            "one has a log-likelihood that is larger by about "
+            f"{problem.passed_over.gain:.2g}: pass parameters="
+            f"{ {name: float(f'{value:.3g}') for name, value in values} } to fit it."
+        )
+    if count := state.history.events.get("infeasible", 0):
+        messages.append(
+            f"{count} steps of the variance reduction led to statistics that no data "
+            'have and were replaced (history_.events["infeasible"]). A smaller '
+            "step_size or a larger batch_size may help."
+        )
+    return messages
+
+
+def _about_error(vector, rows, params) -> list[str]:
+    """Return messages on parameters of the residual error, and where there is none."""
+    model, messages = vector.model, []
     unseen, of_unseen = _unseen_kinds(model, rows)
     if unseen:
         messages.append(
@@ -105,7 +134,7 @@ def unusual(problem, state):
         )
     elif len(at_floor):
         which = vector.which_residual[at_floor[0]]
-        name = design.residual_names[which]
+        name = vector.design.residual_names[which]
         letter = name.removeprefix("residual_")[0]
         simpler = {"a": "proportional"}.get(letter, "constant")
         advice = f'Pass residual_error="{simpler}"'
@@ -123,21 +152,6 @@ def unusual(problem, state):
             f"{zeros} of {rows.n_rows} predictions are zero, where a proportional "
             "error is none, and the estimates follow these rows: leave them out (such "
             'as those at the time of a dose), or pass residual_error="combined".'
-        )
-    if problem.passed_over is not None:
-        there = FittedMixedEffects(problem, problem.passed_over.params).attributes()
-        values = there["population_parameters_"].items()
-        messages.append(
-            "The estimates are at the maximum next to the start values, and another "
-            "one has a log-likelihood that is larger by about "
-            f"{problem.passed_over.gain:.2g}: pass parameters="
-            f"{ {name: float(f'{value:.3g}') for name, value in values} } to fit it."
-        )
-    if count := state.history.events.get("infeasible", 0):
-        messages.append(
-            f"{count} steps of the variance reduction led to statistics that no data "
-            'have and were replaced (history_.events["infeasible"]). A smaller '
-            "step_size or a larger batch_size may help."
         )
     return messages
 
@@ -189,6 +203,18 @@ def unusual_patients(fitted) -> list[str]:
             "of the population: check the units of AMT and DV, and TIME."
         )
     return messages
+
+
+def _singular(vector, params) -> list[str]:
+    """Return parameters whose random effects correlate perfectly with others."""
+    design = vector.design
+    j, k = vector.lower.T
+    apart = j != k
+    low = vector.model.at_floor(params)
+    apart &= ~(low[j] | low[k])
+    held = at_bounds(vector, params)[vector.omega] & apart
+    places = np.unique([j[held], k[held]])
+    return list(dict.fromkeys(design.names[design.latents[p]] for p in places))
 
 
 def unobserved(records) -> list[str]:

@@ -57,6 +57,7 @@ def plain_line():
 
 
 @pytest.mark.filterwarnings("ignore:Standard errors")  # the correlation is one
+@pytest.mark.filterwarnings("ignore:The random effects of")
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
 @pytest.mark.parametrize("of", ["X", "y"])
 def test_units_of_the_data_do_not_matter(of, factor):

@@ -338,3 +338,13 @@ def test_variances_between_occasions_are_called_so():
     assert "['CL (between occasions)'] are at their lower bound" in words
     assert "not converged" not in words
     assert "integrated" not in words
+
+
+@pytest.mark.parametrize(("n", "is_singular"), [(2, True), (16, False)])
+def test_correlations_of_one_are_told(n, is_singular):
+    # Two subjects differ along one line, however many effects there are.
+    est, words = told(oral(omega="full"), read_nonmem(study(n)))
+    spread = np.sqrt(np.diag(est.omega_))
+    correlations = est.omega_ / spread[:, None] / spread
+    assert (np.linalg.eigvalsh(correlations)[0] < 1e-4) == is_singular
+    assert ("['CL', 'V', 'KA'] depend on each other" in words) == is_singular
