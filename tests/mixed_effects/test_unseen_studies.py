@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, Responses, read_nonmem
-from sktem.evaluation import compare
+from sktem.evaluation import compare, sampling_importance_resampling
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.ascent import Ascent
 from sktem.mixed_effects.last_climb import LastClimb
@@ -348,3 +348,9 @@ def test_correlations_of_one_are_told(n, is_singular):
     correlations = est.omega_ / spread[:, None] / spread
     assert (np.linalg.eigvalsh(correlations)[0] < 1e-4) == is_singular
     assert ("['CL', 'V', 'KA'] depend on each other" in words) == is_singular
+    if is_singular:
+        message = r"\['omega2_CL', 'cov_CL_V'.* have no standard errors"
+        with pytest.raises(ValueError, match=message):
+            sampling_importance_resampling(est, 10, 5)
+    else:
+        assert len(sampling_importance_resampling(est, 10, 5, random_state=0)) == 5

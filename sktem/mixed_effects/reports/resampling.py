@@ -157,8 +157,13 @@ def sampling_importance_resampling(
             f"n_resamples must be between 1 and n_draws={n_draws}, got {n_resamples!r}"
         )
     covariance, vector = fitted.covariance(), fitted.vector
-    if not np.isfinite(covariance).all():
-        raise ValueError("the standard error of a parameter is unknown: see summary_")
+    unknown = ~np.isfinite(np.diag(covariance))
+    if unknown.any():
+        raise ValueError(
+            f"{np.array(vector.names)[unknown].tolist()} have no standard errors, such "
+            "as variances at their bounds: leave them out of the model, or resample by "
+            "bootstrap"
+        )
     rng = np.random.default_rng(seed_sequence(random_state))
     values, positive = vector.of(fitted.params), vector.positive
     # Variances and residual errors are drawn by their logarithms.
