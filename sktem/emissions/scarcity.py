@@ -23,7 +23,7 @@ class Scarcity(NamedTuple):
         What a label that no row of a state has costs the mean log-likelihood of new
         rows, times the number of rows: a probability of half a row, and about 20 nats.
     most : float
-        Nats that new rows may lose so.
+        Nats that new rows may lose so, on average: some lose twice as much.
     parameters : float
         Free probabilities for each row, at least: with fewer, the rows are enough.
     distinct : float
@@ -32,7 +32,7 @@ class Scarcity(NamedTuple):
 
     met: float = 1e-3
     loss: float = 9.0
-    most: float = 0.5
+    most: float = 0.35
     parameters: float = 0.25
     distinct: float = 0.5
 
