@@ -15,6 +15,7 @@ from sktem.hidden_markov.long_sequence import (
     long_log_likelihood,
     long_statistics,
 )
+from sktem.hidden_markov.recursions import Room
 from sktem.hidden_markov.rows import ObservedSequences, each_part
 from sktem.kernels.blocks import iterate_blocks
 from sktem.models.base import LatentModel
@@ -110,6 +111,10 @@ class SequenceModel(LatentModel):
         self.fixed_emission = fixed_emission
         self.n_jobs = n_jobs
 
+    def __getstate__(self):
+        """Leave out the arrays of passes, which are of this process."""
+        return {k: v for k, v in super().__getstate__().items() if k != "_room"}
+
     def initial_params(self, X, rng):
         """Return the start."""
         return self.start
@@ -139,13 +144,13 @@ class SequenceModel(LatentModel):
             return gamma
         return gamma @ np.eye(int(groups.max()) + 1)[groups]
 
-    def smoothed(self, X: ObservedSequences, params, weights=None, matrices=None):
+    def smoothed(self, X, params, weights=None, matrices=None, room=None):
         """Return smoothed probabilities of the states, and the matrices used."""
         if matrices is None:
             matrices = self.chain.matrices(params.chain, X)
         L = self.log_densities(X, params)
-        smoothed = self.chain.recursions.smoothed(L, X.offsets, matrices, weights)
-        return smoothed, matrices
+        smooth = self.chain.recursions.smoothed
+        return smooth(L, X.offsets, matrices, weights, room), matrices
 
     def expected_statistics(self, X, params, sample_weight=None):
         """Return mean statistics and mean log-likelihood per row."""
@@ -167,10 +172,11 @@ class SequenceModel(LatentModel):
         # Those of sequences differ where they continue others or have covariates only.
         is_same = X.entry is None and X.covariates is None
         common = self.chain.matrices(params.chain, X) if is_same else None
+        room = self.__dict__.setdefault("_room", Room())
 
         def sums_of(part, weights):
             rows = X[part]
-            smoothed, matrices = self.smoothed(rows, params, weights, common)
+            smoothed, matrices = self.smoothed(rows, params, weights, common, room)
             return self._of_smoothed(rows, smoothed, matrices, params, weights)
 
         found = self._each(sums_of, X, sample_weight)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from functools import cache
 from importlib import import_module
 from typing import NamedTuple
@@ -12,6 +14,7 @@ from sktem import budget
 
 __all__ = [
     "Matrices",
+    "Room",
     "Smoothed",
     "best_paths",
     "drawn_states",
@@ -170,12 +173,33 @@ def _kernels(name):
     return import_module(f"{KERNELS}.{name}")
 
 
-def filtered(L, offsets, matrices: Matrices) -> Filtered:
+class Room(threading.local):
+    """Arrays that a thread uses again in the next pass over sequences.
+
+    The system takes back what is freed of arrays of megabytes, and gives them anew page
+    by page: of one sequence of 100,000 rows that is two fifths of a pass.
+    """
+
+    def __init__(self):
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def array(self, name, shape) -> np.ndarray:
+        """Return an array of any values, that of before if it is large enough."""
+        size = math.prod(shape)
+        if size > budget.MEMORY.kept:
+            return np.empty(shape)
+        if name not in self.arrays or self.arrays[name].size < size:
+            self.arrays[name] = np.empty(size)
+        return self.arrays[name][:size].reshape(shape)
+
+
+def filtered(L, offsets, matrices: Matrices, room: Room | None = None) -> Filtered:
     """Filter sequences, given log-densities of their rows."""
     n, width = len(L), matrices.start.shape[1]
+    room = Room() if room is None else room
     result = Filtered(
-        np.empty((n, width)),
-        np.empty((n, width)),
+        room.array("b", (n, width)),
+        room.array("a", (n, width)),
         np.empty(n),
         np.empty(len(offsets) - 1),
         np.empty(len(offsets) - 1, dtype=bool),
@@ -185,7 +209,7 @@ def filtered(L, offsets, matrices: Matrices) -> Filtered:
     return result
 
 
-def smoothed(L, offsets, matrices: Matrices, weights=None):
+def smoothed(L, offsets, matrices: Matrices, weights=None, room: Room | None = None):
     """Smooth sequences, given log-densities of their rows.
 
     Parameters
@@ -198,14 +222,17 @@ def smoothed(L, offsets, matrices: Matrices, weights=None):
         Probabilities of the chain.
     weights : ndarray of shape (n_sequences,) or None, default=None
         Weights of the sequences.
+    room : Room or None, default=None
+        Arrays for the result, which is then good until the next one; None makes them.
 
     Returns
     -------
     Smoothed
         Probabilities of the states.
     """
-    forward = filtered(L, offsets, matrices)
-    gamma = np.empty(L.shape)
+    room = Room() if room is None else room
+    forward = filtered(L, offsets, matrices, room)
+    gamma = room.array("gamma", L.shape)
     row_weights = np.empty(0) if weights is None else weights
     _kernels("scaled").backward(
         forward.b, forward.a, forward.c, offsets, matrices.transitions, matrices.which,

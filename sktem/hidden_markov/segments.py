@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.hidden_markov.recursions import Room
+
 __all__ = [
     "Segmented",
     "Segments",
@@ -138,11 +140,13 @@ def _forward(
     return Forward(L, begin, end, filtered, totals, values)
 
 
-def smoothed(L, offsets, segments: Segments, weights=None) -> Segmented:
+def smoothed(L, offsets, segments: Segments, weights=None, room=None) -> Segmented:
     """Smooth sequences, given log-densities of their rows."""
+    room = Room() if room is None else room
     passed = _forward(L, offsets, segments)
     n_sequences, (K, D) = len(offsets) - 1, segments.tables.shape[2:]
-    gamma, counts = np.zeros(L.shape), np.zeros((n_sequences, K, K + 2 * D))
+    gamma, counts = room.array("gamma", L.shape), np.zeros((n_sequences, K, K + 2 * D))
+    gamma[:] = 0.0
     _kernels().backward(
         passed.L, offsets, *segments[1:], passed.begin, passed.end, passed.totals,
         gamma, counts,

@@ -1,5 +1,7 @@
 """Passes over sequences by parts."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,20 @@ def test_sequences_that_scales_do_not_survive(lengths, is_first, memory_budget):
     expected = by_states(model, X, params, None)
     np.testing.assert_allclose(len(X) * found[0], expected[0], rtol=1e-11, atol=1e-11)
     assert len(X) * found[1] == pytest.approx(expected[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_arrays_that_are_used_again_change_nothing(n_jobs, memory_budget):
+    """Parts of other lengths come between, and a copy of the model."""
+    model, X, params = problem("diag", 3, [40, 7, 19, 60, 2], 0)
+    model.set_params(n_jobs=n_jobs)
+    memory_budget(cached=10 * 32)
+    found = [model.expected_statistics(part, params) for part in (X, X[1:3], X)]
+    copy = pickle.loads(pickle.dumps(model))
+    fresh = SequenceModel(model.chain, model.emission, params)
+    for part, own in zip((X, X[1:3], X), found, strict=True):
+        for other in (copy, fresh):
+            s, value = other.expected_statistics(part, params)
+            np.testing.assert_array_equal(own[0], s)
+            assert own[1] == value
+    assert "_room" in vars(model) and "_room" not in model.__getstate__()
