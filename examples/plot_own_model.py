@@ -116,7 +116,7 @@ for sampler_name, sampler in samplers.items():
         em = StochasticEM(
             RandomRateModel(),
             sampler=sampler,
-            max_iter=25,
+            max_iter=50,
             tol=0,
             random_state=len(fits),
             **{"solver": solver, **settings},
