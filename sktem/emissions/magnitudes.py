@@ -18,7 +18,9 @@ def check_magnitude(X, names=None) -> None:
         if float(np.finfo(X.dtype).max) < LARGEST_VALUE:
             return
         largest = X.largest_sizes()
-    elif X.itemsize < 8 or max(X.max(), -X.min()) <= LARGEST_VALUE:
+    elif (
+        X.itemsize < 8 or max(X.max(initial=0.0), -X.min(initial=0.0)) <= LARGEST_VALUE
+    ):
         return
     else:
         sizes = np.fmax.reduce(np.abs(X), axis=0)  # of what is not NaN

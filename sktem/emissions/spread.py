@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.emissions.clusters import centred
 from sktem.emissions.covariances import COVARIANCES
 
 __all__ = ["Spread", "doubt_of_covariances", "listed", "spread_of"]
@@ -187,8 +188,7 @@ def _swamped_columns(spread, weights, sample):
     if (near & ~varies).any():
         # Variances that are a rounding error of reg_covar are seen in rows only.
         columns = np.asarray(sample(), dtype=np.float64)[:, spread.columns]
-        centred = np.nan_to_num(columns - np.nanmean(columns, axis=0))
-        variances = (centred**2).mean(axis=0)
+        variances = (np.nan_to_num(centred(columns)) ** 2).mean(axis=0)
         varies |= (variances > rounding) & (variances < reg_covar)
     return spread.columns[near & varies].tolist()
 

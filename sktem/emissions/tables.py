@@ -96,7 +96,7 @@ class Table:
             if isinstance(block, Categorical):
                 sizes = np.broadcast_to(block.n_categories, len(columns))
                 for index, count in zip(columns, sizes, strict=True):
-                    distinct = labels_of(_column(X, index))
+                    distinct = labels_of(_column(X, index), _name(X, index))
                     self.categories[index] = _all_codes(distinct, count)
                 if isinstance(block.n_categories, str):
                     counts = [len(self.categories[index]) for index in columns]
@@ -320,19 +320,24 @@ def _missing(values):
     return np.array([v is None or str(v) == "<NA>" or v != v for v in values], bool)
 
 
-def labels_of(column) -> np.ndarray:
-    """Return the labels of a column in order: of its type, or sorted."""
+def labels_of(column, name) -> np.ndarray:
+    """Return the labels of a column in order: of its type, or sorted.
+
+    Raise ValueError for lists and the like, which are no labels.
+    """
     categories = getattr(getattr(column, "dtype", None), "categories", None)
     if categories is not None:
         return np.asarray(categories, dtype=object)
     values = np.asarray(column)
     values = values[~_missing(values)]
     try:
+        labels = set(values) if values.dtype.kind == "O" else ()
+    except TypeError as error:
+        raise ValueError(f"column {name!r} does not hold labels: {error}") from None
+    try:
         return np.unique(values)
     except TypeError:  # of several types
-        return np.array(
-            sorted(set(values), key=lambda v: (str(type(v)), str(v))), object
-        )
+        return np.array(sorted(labels, key=lambda v: (str(type(v)), str(v))), object)
 
 
 def _all_codes(labels, count):

@@ -592,3 +592,10 @@ def test_starts_do_not_depend_on_the_seed(n_clusterings, monkeypatch):
     ]
     # Of single starts some end lower.
     assert (max(scores) - min(scores) < 0.002) == (n_clusterings > 1)
+
+
+@pytest.mark.parametrize("value", [[1, 2], {"a": 1}])
+def test_columns_of_lists_are_named(value):
+    frame = pd.DataFrame({"size": np.arange(20.0), "parts": [value] * 20})
+    with pytest.raises(ValueError, match="column 'parts' does not hold labels: unhash"):
+        StochasticEMMixture(2).fit(frame)
