@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.gaussian import Gaussian
+from sktem.mixture.emission_model import EmissionMixtureModel
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.fit_warnings import doubt_of_components
 from sktem.mixture.start import START_ROWS
@@ -64,6 +65,8 @@ class Run(NamedTuple):
 
 def suits_short_runs(model, X) -> bool:
     """Return whether starts are compared: of few rows that are not Gaussian alone."""
+    if not isinstance(model, EmissionMixtureModel):
+        return False
     is_gaussian = isinstance(model.emission, Gaussian)
     return not is_gaussian and len(X) <= START_ROWS.most_clustered
 

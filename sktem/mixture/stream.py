@@ -18,6 +18,7 @@ from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.stream import Stream, StreamState
 from sktem.mixture.fit_warnings import doubt_of_components
+from sktem.mixture.short_runs import suits_short_runs
 from sktem.mixture.tensors import no_rows
 from sktem.progress import counted
 from sktem.samplers import ExactExpectation
@@ -128,13 +129,15 @@ class MixtureStream(StreamRunner):
                 estimator, rows, weights, self.random[1]
             )
         else:
+            # Short runs have compared starts about random rows already.
+            compared = suits_short_runs(estimator._new_model(rows), rows)
             self.model, params, s = self._best_start(
                 estimator,
                 rows,
                 weights,
                 self.random,
                 FIRST_ROWS.passes,
-                FIRST_ROWS.random,
+                0 if compared else FIRST_ROWS.random,
                 task=task,
             )
         settings = _settings(estimator, self.model)
