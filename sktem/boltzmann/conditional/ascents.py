@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 
 from scipy import optimize
-from sklearn.exceptions import ConvergenceWarning
 
-from sktem.estimators.fit_warnings import warn_user
-
-__all__ = ["Parts", "minimised", "warn_of_slope"]
+__all__ = ["Parts", "minimised"]
 
 #: Pairs that L-BFGS remembers.
 MEMORY = 20
@@ -46,12 +43,3 @@ def minimised(loss, start, rows, max_iter, tol, bounds=None):
             "gtol": tol, "ftol": 1e-14,
         },
     )  # fmt: skip
-
-
-def warn_of_slope(slope, n_iter):
-    """Warn of a fit whose gradient has an entry that is too large."""
-    warn_user(
-        f"The fit has not converged after {n_iter} iterations: the largest entry of "
-        f"the gradient is {slope:.2g}. Increase max_iter, or tol to accept it.",
-        ConvergenceWarning,
-    )

@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from sktem.boltzmann.calls import one_blas_thread
-from sktem.boltzmann.conditional.ascents import minimised, warn_of_slope
+from sktem.boltzmann.conditional.ascents import minimised
 from sktem.boltzmann.conditional.conditional_machines import (
     ConditionalMachine,
     conditional_machine,
 )
 from sktem.boltzmann.conditional.decays import DecaySearch
+from sktem.boltzmann.conditional.face import ConditionalEstimator
 from sktem.boltzmann.conditional.labels import Labels
 from sktem.boltzmann.learning.row_weights import (
     column_scaling,
     shared_rows,
     shares_of,
 )
-from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
-from sktem.links import DocumentationLinkMixin
 from sktem.validation import validate_data
 
 __all__ = ["BoltzmannMachineClassifier"]
 
 #: How rows left out choose a penalty.
 DECAYS = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3, 0.1), tol=1e-4)
-#: Sizes of the fields of hidden units at the starts of a fit. Small ones are near a
-#: saddle at which labels depend linearly on inputs, and many ascents end there. While a
-#: penalty is chosen the first is the only one.
-SIZES = (2.0, 2.0, 1.0, 0.125)
 
 
 @dataclass(frozen=True)
@@ -68,9 +62,7 @@ class StreamSteps:
 STREAM = StreamSteps()
 
 
-class BoltzmannMachineClassifier(
-    ClassifierMixin, KnownParametersMixin, DocumentationLinkMixin, BaseEstimator
-):
+class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
     """Restricted Boltzmann machine of labels and hidden units, given inputs.
 
     ``p(y, h | x)`` is proportional to ``exp(d_y + sum_j h_j (c_j + sum_i W_ij x_i +
@@ -166,6 +158,11 @@ class BoltzmannMachineClassifier(
     ['same', 'other', 'other', 'same']
     """
 
+    #: Sizes of the fields of hidden units at the starts of a fit. Small ones are near a
+    #: saddle at which labels depend linearly on inputs, and many ascents end there.
+    #: While a penalty is chosen the first is the only one.
+    start_sizes = (2.0, 2.0, 1.0, 0.125)
+
     def __init__(
         self,
         n_hidden: int = 32,
@@ -184,7 +181,6 @@ class BoltzmannMachineClassifier(
     def __sklearn_tags__(self):
         """Return scikit-learn's tags: y may have several outputs."""
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
         return tags
 
@@ -207,7 +203,7 @@ class BoltzmannMachineClassifier(
         BoltzmannMachineClassifier
             The fitted estimator.
         """
-        self._check_parameters()
+        self._check_parameters(1)
         X, y, shares, n_rows = self._checked(X, y, sample_weight, reset=True)
         labels, (centre, scale) = Labels.of(y), column_scaling(X, shares)
         rows = ((X - centre) / scale, labels.codes(y), shares)
@@ -216,18 +212,14 @@ class BoltzmannMachineClassifier(
         if decay == "auto":
             decay = self._learned_decay(labels, X, rows, n_rows, seed)
         machine, rng = self._new_machine(labels, decay), np.random.default_rng(seed)
-        starts = [machine.start(*rows[1:], rng, size) for size in SIZES]
+        starts = [machine.start(*rows[1:], rng, size) for size in self.start_sizes]
         ends = [
             minimised(machine.loss, start, rows, self.max_iter, self.tol)
             for start in starts
         ]
         optimum = min(ends, key=lambda end: end.fun)
         self._learned(machine, optimum.x, centre, scale, int(rng.integers(2**31)))
-        self.objective_, self.n_iter_ = -float(optimum.fun), int(optimum.nit)
-        slope = float(np.abs(optimum.jac).max())
-        self.converged_ = slope <= self.tol
-        if not self.converged_:
-            warn_of_slope(slope, self.n_iter_)
+        self._conclude(-optimum.fun, optimum.nit, optimum.jac)
         self._moments = None
         return self
 
@@ -256,7 +248,7 @@ class BoltzmannMachineClassifier(
         BoltzmannMachineClassifier
             The fitted estimator.
         """
-        self._check_parameters()
+        self._check_parameters(1)
         first = not hasattr(self, "fitted_")
         X, y, shares, _ = self._checked(X, y, sample_weight, reset=first)
         if first:
@@ -315,16 +307,14 @@ class BoltzmannMachineClassifier(
         def learn(decay, start, *train):
             machine = self._new_machine(labels, decay)
             if start is None:
-                start = machine.start(*train[1:], np.random.default_rng(seed), SIZES[0])
+                start = machine.start(
+                    *train[1:], np.random.default_rng(seed), self.start_sizes[0]
+                )
             end = minimised(machine.loss, start, train, DECAYS.max_iter, DECAYS.tol)
             return machine, end.x
 
-        def judge(machine, params, inputs, codes):
-            W, _, c, _ = machine.parts(params)
-            return machine.log_likelihoods(params, inputs @ W + c, codes)
-
         parts = DECAYS.parts_of(X, rows[1], n_rows)
-        return DECAYS.choose(learn, judge, rows, parts, n_rows)
+        return DECAYS.choose(learn, rows, parts, n_rows)
 
     def _learned(self, machine, params, centre, scale, seed):
         """Set the attributes that parameters mean."""
@@ -341,18 +331,6 @@ class BoltzmannMachineClassifier(
             (self.label_weights_,) = self.label_weights_
             (self.class_biases_,) = self.class_biases_
         self.is_exact_ = machine.is_exact
-
-    def _check_parameters(self):
-        check_number("n_hidden", self.n_hidden, Integral, 1)
-        if not (isinstance(self.weight_decay, str) and self.weight_decay == "auto"):
-            check_number("weight_decay", self.weight_decay, Real, 0)
-        check_number("max_iter", self.max_iter, Integral, 1)
-        check_number("tol", self.tol, Real, 0, strict=True)
-
-    def _inputs(self, X):
-        """Return checked inputs."""
-        check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=np.float64)
 
     def predict_log_proba(self, X):
         """Return the logarithms of the probabilities of the classes.
@@ -425,46 +403,8 @@ class BoltzmannMachineClassifier(
         predicted = self.predict(X)
         if predicted.ndim == 1:
             return super().score(X, y, sample_weight)
-        y = y.toarray() if sparse.issparse(y) else np.asarray(y)
-        right = (predicted == y).all(axis=1)
+        right = (predicted == self._outputs(X, y)).all(axis=1)
         return float(np.average(right, weights=sample_weight))
-
-    def log_likelihood(self, X, y):
-        """Return the log-likelihood of labels given inputs, all outputs together.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Labels.
-
-        Returns
-        -------
-        float
-            Sum over the rows, exact; out of reach where `is_exact_` is False.
-        """
-        X = self._inputs(X)
-        y = y.toarray() if sparse.issparse(y) else np.asarray(y)
-        return float(self.fitted_.log_likelihoods(X, y).sum())
-
-    def sample(self, X):
-        """Draw labels given inputs, those of all outputs together.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Labels: exact and independent draws if `is_exact_`, otherwise the ends of
-            Gibbs chains.
-        """
-        X = self._inputs(X)
-        rng = np.random.default_rng(seed_sequence(self.random_state))
-        return self.fitted_.draws(X, rng)
 
 
 @dataclass(frozen=True)
@@ -489,24 +429,22 @@ class FittedConditional:
     scale: Any
     seed: int
 
-    def _fields(self, X):
-        """Return the fields of the hidden units."""
-        W, _, c, _ = self.machine.parts(self.params)
-        return ((X - self.centre) / self.scale) @ W + c
+    def _scaled(self, X):
+        return (X - self.centre) / self.scale
 
     def log_columns(self, X):
         """Return log-probabilities of all classes, by column of the labels."""
         rng = np.random.default_rng(self.seed)
-        return self.machine.log_columns(self.params, self._fields(X), rng)
+        return self.machine.log_columns(self.params, self._scaled(X), rng)
 
     def log_likelihoods(self, X, y):
         """Return the log-probability of the labels of each row."""
         codes = self.machine.labels.codes(y)
-        return self.machine.log_likelihoods(self.params, self._fields(X), codes)
+        return self.machine.log_likelihoods(self.params, self._scaled(X), codes)
 
     def draws(self, X, rng):
         """Return labels drawn given inputs."""
-        drawn = self.machine.draws(self.params, self._fields(X), rng)
+        drawn = self.machine.draws(self.params, self._scaled(X), rng)
         return self.machine.labels.decoded(drawn)
 
 

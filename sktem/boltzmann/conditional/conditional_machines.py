@@ -79,12 +79,17 @@ class ConditionalMachine(ABC):
         d[:] = np.log(np.maximum(rates, LEAST_RATE))
         return params
 
+    def fields(self, params, X):
+        """Return the fields of the hidden units given inputs."""
+        W, _, c, _ = self.parts(params)
+        return X @ W + c
+
     def loss(self, params, X, codes, shares):
         """Return the loss of rows, whose shares add up to 1, and its gradient."""
-        W, U, c, _ = self.parts(params)
+        W, U, *_ = self.parts(params)
         gradient = np.zeros_like(params)
         to_W, to_U, to_c, _ = self.parts(gradient)
-        fields = X @ W + c
+        fields = self.fields(params, X)
         value, along = self.slopes(params, fields, codes, shares, gradient)
         value += 0.5 * self.weight_decay * float(np.sum(W**2) + np.sum(U**2))
         to_W[:] = X.T @ along + self.weight_decay * W
@@ -97,19 +102,19 @@ class ConditionalMachine(ABC):
         """Return the loss and its slopes along fields; add those of U and d."""
 
     @abstractmethod
-    def probabilities(self, params, fields, rng):
+    def probabilities(self, params, X, rng):
         """Return the probability of each class of each output, by column."""
 
-    def log_columns(self, params, fields, rng):
+    def log_columns(self, params, X, rng):
         """Return the logarithms of `probabilities`."""
         with np.errstate(divide="ignore"):
-            return np.log(self.probabilities(params, fields, rng))
+            return np.log(self.probabilities(params, X, rng))
 
     @abstractmethod
-    def draws(self, params, fields, rng):
-        """Return codes of labels drawn given fields."""
+    def draws(self, params, X, rng):
+        """Return codes of labels drawn given inputs."""
 
-    def log_likelihoods(self, params, fields, codes):
+    def log_likelihoods(self, params, X, codes):
         """Return the log-probability of the labels of each row."""
         raise ValueError(
             "the probability of labels together is out of reach: it needs "
@@ -124,18 +129,19 @@ class LabelSums(ConditionalMachine):
         super().__init__(*options)
         self.states = self.labels.indicators(self.labels.all_codes())
 
-    def log_probabilities(self, params, fields):
+    def log_probabilities(self, params, X):
         """Return the log-probability of all labels, (n, n_states)."""
         _, U, _, d = self.parts(params)
         U, d = self.states @ U, self.states @ d
+        fields = self.fields(params, X)
         out = np.empty((len(fields), len(U)))
         for rows in blocks(len(fields), U.size):
             out[rows] = given_fields(fields[rows], U, d)[0]
         return out
 
-    def log_likelihoods(self, params, fields, codes):
+    def log_likelihoods(self, params, X, codes):
         """Return the log-probability of the labels of each row."""
-        logs = self.log_probabilities(params, fields)
+        logs = self.log_probabilities(params, X)
         return logs[np.arange(len(logs)), self.labels.state_numbers(codes)]
 
     def slopes(self, params, fields, codes, shares, gradient):
@@ -150,19 +156,19 @@ class LabelSums(ConditionalMachine):
         to_d += to_logits @ self.states
         return value, along
 
-    def probabilities(self, params, fields, rng):
+    def probabilities(self, params, X, rng):
         """Return the probability of each class of each output, by column."""
-        return np.exp(self.log_probabilities(params, fields)) @ self.states
+        return np.exp(self.log_probabilities(params, X)) @ self.states
 
-    def log_columns(self, params, fields, rng):
+    def log_columns(self, params, X, rng):
         """Return the logarithms of `probabilities`."""
         if len(self.labels.classes) > 1:
-            return super().log_columns(params, fields, rng)
-        return self.log_probabilities(params, fields)
+            return super().log_columns(params, X, rng)
+        return self.log_probabilities(params, X)
 
-    def draws(self, params, fields, rng):
-        """Return codes of labels drawn given fields."""
-        drawn = draw_rows(np.exp(self.log_probabilities(params, fields)), rng)
+    def draws(self, params, X, rng):
+        """Return codes of labels drawn given inputs."""
+        drawn = draw_rows(np.exp(self.log_probabilities(params, X)), rng)
         return self.labels.all_codes()[drawn]
 
 
@@ -178,11 +184,12 @@ class HiddenSums(ConditionalMachine):
         _, U, _, d = self.parts(params)
         return label_sums(self.labels, self.states @ U.T + d)
 
-    def log_likelihoods(self, params, fields, codes):
+    def log_likelihoods(self, params, X, codes):
         """Return the log-probability of the labels of each row."""
         _, U, _, d = self.parts(params)
         sums, _ = self.given_states(params)
         of_labels = self.labels.indicators(codes)
+        fields = self.fields(params, X)
         out = hidden_sums(fields + of_labels @ U)[0] + of_labels @ d
         for rows, totals, _ in state_sums(fields, self.states, sums):
             out[rows] -= totals
@@ -202,19 +209,19 @@ class HiddenSums(ConditionalMachine):
         to_d += mass @ probabilities - shares @ of_labels
         return float(shares @ (totals - values)), along - means
 
-    def probabilities(self, params, fields, rng):
+    def probabilities(self, params, X, rng):
         """Return the probability of each class of each output, by column."""
         sums, probabilities = self.given_states(params)
-        out = np.empty((len(fields), self.labels.n_columns))
-        for rows, _, weights in state_sums(fields, self.states, sums):
+        out = np.empty((len(X), self.labels.n_columns))
+        for rows, _, weights in state_sums(self.fields(params, X), self.states, sums):
             out[rows] = weights @ probabilities
         return out
 
-    def draws(self, params, fields, rng):
-        """Return codes of labels drawn given fields."""
+    def draws(self, params, X, rng):
+        """Return codes of labels drawn given inputs."""
         sums, probabilities = self.given_states(params)
-        states = np.empty(len(fields), np.int64)
-        for rows, _, weights in state_sums(fields, self.states, sums):
+        states = np.empty(len(X), np.int64)
+        for rows, _, weights in state_sums(self.fields(params, X), self.states, sums):
             states[rows] = draw_rows(weights, rng)
         return draw_labels(self.labels, probabilities[states], rng)
 
@@ -244,23 +251,24 @@ class PseudoLikelihood(ConditionalMachine):
         to_U += self.labels.indicators(codes).T @ total
         return value, total
 
-    def probabilities(self, params, fields, rng):
+    def probabilities(self, params, X, rng):
         """Return the probability of each class, by column: a mean over chains."""
-        total = np.zeros((len(fields), self.labels.n_columns))
-        for sweep, (probabilities, _) in enumerate(self._sweeps(params, fields, rng)):
+        total = np.zeros((len(X), self.labels.n_columns))
+        for sweep, (probabilities, _) in enumerate(self._sweeps(params, X, rng)):
             if sweep >= SWEEPS // 2:
                 total += probabilities
         return total / (SWEEPS - SWEEPS // 2)
 
-    def draws(self, params, fields, rng):
+    def draws(self, params, X, rng):
         """Return codes of labels at the ends of chains."""
-        for _, drawn in self._sweeps(params, fields, rng):
+        for _, drawn in self._sweeps(params, X, rng):
             codes = drawn
         return codes
 
-    def _sweeps(self, params, fields, rng):
+    def _sweeps(self, params, X, rng):
         """Yield probabilities of labels given hidden units, and draws from them."""
         _, U, _, d = self.parts(params)
+        fields = self.fields(params, X)
         means = expit(fields + softmax(d) @ U)
         for _ in range(SWEEPS):
             hidden = (rng.random(means.shape) < means).astype(np.float64)

@@ -45,7 +45,7 @@ class DecaySearch:
         parts[keys // self.n_folds % every > 0] = -1
         return parts
 
-    def choose(self, learn, judge, rows, parts, n_rows) -> float:
+    def choose(self, learn, rows, parts, n_rows) -> float:
         """Return the weight decay under which rows left out are most likely.
 
         Parameters
@@ -53,8 +53,6 @@ class DecaySearch:
         learn : callable
             Returns the machine of a weight decay and its parameters, given those of the
             next smaller one (None for the first), and inputs, outputs and shares.
-        judge : callable
-            Returns the log-likelihood of each row of inputs and outputs, given both.
         rows : tuple of ndarray
             Inputs, outputs and shares of the rows.
         parts : ndarray of shape (n,)
@@ -80,7 +78,7 @@ class DecaySearch:
             for place in reversed(range(len(self.penalties))):
                 decay = self.penalties[place] / (n_rows * mass)
                 machine, params = learn(decay, params, *train)
-                scores[place, out] = judge(machine, params, X[out], y[out])
+                scores[place, out] = machine.log_likelihoods(params, X[out], y[out])
         judged = np.isfinite(scores).all(axis=0)
         mass = shares[judged].sum()
         if not mass > 0:

@@ -184,8 +184,5 @@ def learned_decay(sizes: tuple[int, int, Any], rows, unscaled, n_rows, seed) -> 
         start = machine.start(inputs, outputs, shares, np.random.default_rng(seed))
         return machine, machine.learned(start, train, DECAYS.max_iter, DECAYS.tol).x
 
-    def judge(machine, params, X, y):
-        return machine.log_likelihoods(params, X, y)
-
     X, y = unscaled
-    return DECAYS.choose(learn, judge, rows, DECAYS.parts_of(X, y, n_rows), n_rows)
+    return DECAYS.choose(learn, rows, DECAYS.parts_of(X, y, n_rows), n_rows)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import check_is_fitted
 
 from sktem.boltzmann.calls import one_blas_thread
-from sktem.boltzmann.conditional.ascents import warn_of_slope
 from sktem.boltzmann.conditional.conditional_machines import MOST_HIDDEN
+from sktem.boltzmann.conditional.face import ConditionalEstimator
 from sktem.boltzmann.conditional.real_outputs import (
     LARGEST_ROOT,
     RealOutputs,
@@ -21,21 +19,17 @@ from sktem.boltzmann.conditional.real_outputs import (
     learned_decay,
 )
 from sktem.boltzmann.learning.row_weights import column_scaling, shared_rows
-from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
-from sktem.links import DocumentationLinkMixin
 from sktem.validation import validate_data
 
 __all__ = ["BoltzmannMachineRegressor"]
 
 
-class BoltzmannMachineRegressor(
-    RegressorMixin, KnownParametersMixin, DocumentationLinkMixin, BaseEstimator
-):
+class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
     """Restricted Boltzmann machine of real outputs and hidden units, given inputs.
 
     ``p(y, h | x)`` is proportional to ``exp(-(y - m)^2 / (2 s) + sum_j h_j (c_j + sum_i
@@ -135,12 +129,6 @@ class BoltzmannMachineRegressor(
         self.tol = tol
         self.random_state = random_state
 
-    def __sklearn_tags__(self):
-        """Return scikit-learn's tags: y may have several outputs."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     @unchanged_by_errors
     @one_blas_thread
     def fit(self, X, y, sample_weight=None):
@@ -160,7 +148,7 @@ class BoltzmannMachineRegressor(
         BoltzmannMachineRegressor
             The fitted estimator.
         """
-        self._check_parameters()
+        self._check_parameters(0)
         X, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
         )
@@ -181,12 +169,9 @@ class BoltzmannMachineRegressor(
         self.weight_decay_ = machine.weight_decay
         self.fitted_ = FittedOutputs(machine, optimum.x, inside, outside, y.ndim > 1)
         self._learned(self.fitted_)
-        self.objective_ = -float(optimum.fun) - float(np.log(outside[1]).sum())
-        self.n_iter_ = int(optimum.nit)
-        slope = float(np.abs(machine.slopes_within(optimum.x, optimum.jac)).max())
-        self.converged_ = slope <= self.tol
-        if not self.converged_:
-            warn_of_slope(slope, self.n_iter_)
+        objective = -float(optimum.fun) - float(np.log(outside[1]).sum())
+        gradient = machine.slopes_within(optimum.x, optimum.jac)
+        self._conclude(objective, optimum.nit, gradient)
         self._warn_of_noise(outputs)
         return self
 
@@ -220,22 +205,19 @@ class BoltzmannMachineRegressor(
         self.coef_, self.intercept_ = coef, intercept
         self.noise_variance_, self.output_weights_ = variances, outputs
 
-    def _check_parameters(self):
-        check_number("n_hidden", self.n_hidden, Integral, 0)
+    def _check_parameters(self, fewest_hidden):
+        super()._check_parameters(fewest_hidden)
         if self.n_hidden > MOST_HIDDEN:
             raise ValueError(
                 f"n_hidden must be at most {MOST_HIDDEN}, since all states of the "
                 f"hidden units are summed; got {self.n_hidden}"
             )
-        if self.weight_decay != "auto":
-            check_number("weight_decay", self.weight_decay, Real, 0)
-        check_number("max_iter", self.max_iter, Integral, 1)
-        check_number("tol", self.tol, Real, 0, strict=True)
 
-    def _inputs(self, X):
-        """Return checked inputs."""
-        check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=np.float64)
+    def _outputs(self, X, y):
+        """Return outputs as a checked array."""
+        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        check_consistent_length(X, y)
+        return y
 
     def predict(self, X, return_std=False):
         """Return the mean of the outputs given inputs.
@@ -257,43 +239,6 @@ class BoltzmannMachineRegressor(
         X = self._inputs(X)
         mean, std = self.fitted_.moments(X)
         return (mean, std) if return_std else mean
-
-    def log_likelihood(self, X, y):
-        """Return the log-likelihood of outputs given inputs, all outputs together.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Outputs.
-
-        Returns
-        -------
-        float
-            Sum over the rows of the logarithms of densities, exact.
-        """
-        X = self._inputs(X)
-        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-        check_consistent_length(X, y)
-        return float(self.fitted_.log_likelihoods(X, y).sum())
-
-    def sample(self, X):
-        """Draw outputs given inputs, those of all outputs together.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Exact and independent draws.
-        """
-        X = self._inputs(X)
-        rng = np.random.default_rng(seed_sequence(self.random_state))
-        return self.fitted_.draws(X, rng)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression
 
 from sktem import BoltzmannMachineRegressor
 from sktem.boltzmann.conditional.real_outputs import RealOutputs
+from sktem.boltzmann.conditional.sums import BLOCK
 from sktem.evaluation import enumerate_states
 from sktem.exceptions import FitWarning
 
@@ -90,13 +91,18 @@ def test_gradient(n_outputs, n_hidden):
     assert value == pytest.approx(penalty - shares @ likelihoods, rel=1e-12)
 
 
-def test_blocks_of_rows_do_not_show(monkeypatch):
+def test_blocks_of_rows_do_not_show():
     machine = fitted(TWO)
-    before = machine.log_likelihood(X, TWO), machine.predict(X, return_std=True)[1]
-    monkeypatch.setattr("sktem.boltzmann.conditional.sums.BLOCK", 24)
-    after = machine.log_likelihood(X, TWO), machine.predict(X, return_std=True)[1]
-    assert before[0] == pytest.approx(after[0], rel=1e-12)
-    np.testing.assert_allclose(before[1], after[1], rtol=1e-12)
+    n_times = 2 * BLOCK // (len(machine.fitted_.machine.states) * len(X))
+    rows, y = np.tile(X, (n_times, 1)), np.tile(TWO, (n_times, 1))
+    total = machine.log_likelihood(rows, y) / n_times
+    assert total == pytest.approx(machine.log_likelihood(X, TWO), rel=1e-12)
+    stds = machine.predict(X, return_std=True)[1]
+    np.testing.assert_allclose(
+        machine.predict(rows, return_std=True)[1],
+        np.tile(stds, (n_times, 1)),
+        rtol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("y", [ONE, TWO], ids=["one", "two"])

@@ -71,11 +71,10 @@ def test_exact_answers(kind):
     logs, every = joint(made, params, X)
     seen = [np.flatnonzero((every == row).all(axis=1))[0] for row in Y]
     of_rows = logs[np.arange(40), seen]
-    fields = X @ W + c
-    found = made.log_likelihoods(params, fields, codes)
+    found = made.log_likelihoods(params, X, codes)
     np.testing.assert_allclose(found, of_rows, atol=1e-12)
     expected = marginals(logs, every)
-    found = made.probabilities(params, fields, RNG)
+    found = made.probabilities(params, X, RNG)
     np.testing.assert_allclose(found, expected, atol=1e-12)
     value = -shares @ of_rows + 0.05 * (np.sum(W**2) + np.sum(U**2))
     assert made.loss(params, X, codes, shares)[0] == pytest.approx(value, abs=1e-12)
@@ -108,9 +107,8 @@ def test_gradient(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_draws(kind):
     made, params, _, _ = machine(kind, scale=0.7)
-    W, _, c, _ = made.parts(params)
     rows = np.tile(X[:1], (1000, 1))
-    drawn = made.draws(params, rows @ W + c, np.random.default_rng(1))
+    drawn = made.draws(params, rows, np.random.default_rng(1))
     logs, every = joint(made, params, X[:1])
     p = np.exp(logs[0])
     shares = np.array(
@@ -120,7 +118,7 @@ def test_draws(kind):
     assert (np.abs(shares - p) < 4.5 * error + 1e-9).all()
     assert (np.abs(shares[::-1] - p) > 4.5 * error).any()
     if kind is PseudoLikelihood:
-        found = made.probabilities(params, rows[:200] @ W + c, RNG).mean(axis=0)
+        found = made.probabilities(params, rows[:200], RNG).mean(axis=0)
         np.testing.assert_allclose(found, marginals(logs, every)[0], atol=0.01)
 
 

@@ -1,0 +1,95 @@
+"""The common part of the estimators of outputs given inputs."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.choices import KnownParametersMixin, check_number
+from sktem.e_step.random import seed_sequence
+from sktem.estimators.fit_warnings import warn_user
+from sktem.links import DocumentationLinkMixin
+from sktem.validation import validate_data
+
+__all__ = ["ConditionalEstimator"]
+
+
+class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEstimator):
+    """Base of restricted machines of outputs and hidden units, given inputs."""
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: y may have several outputs."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _check_parameters(self, fewest_hidden):
+        check_number("n_hidden", self.n_hidden, Integral, fewest_hidden)
+        if not (isinstance(self.weight_decay, str) and self.weight_decay == "auto"):
+            check_number("weight_decay", self.weight_decay, Real, 0)
+        check_number("max_iter", self.max_iter, Integral, 1)
+        check_number("tol", self.tol, Real, 0, strict=True)
+
+    def _conclude(self, objective, n_iter, gradient):
+        """Record the end of a fit, and warn of a gradient that is too large."""
+        slope = float(np.abs(gradient).max())
+        self.objective_, self.n_iter_ = float(objective), int(n_iter)
+        self.converged_ = slope <= self.tol
+        if not self.converged_:
+            warn_user(
+                f"The fit has not converged after {n_iter} iterations: the largest "
+                f"entry of the gradient is {slope:.2g}. Increase max_iter, or tol to "
+                "accept it.",
+                ConvergenceWarning,
+            )
+
+    def _inputs(self, X):
+        """Return checked inputs."""
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=np.float64)
+
+    def _outputs(self, X, y):
+        """Return outputs of checked inputs as an array."""
+        return y.toarray() if sparse.issparse(y) else np.asarray(y)
+
+    def log_likelihood(self, X, y):
+        """Return the log-likelihood of outputs given inputs, all outputs together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Outputs.
+
+        Returns
+        -------
+        float
+            Sum over the rows, exact; out of reach for a classifier whose `is_exact_` is
+            False. Of real outputs, of the logarithms of densities.
+        """
+        X = self._inputs(X)
+        return float(self.fitted_.log_likelihoods(X, self._outputs(X, y)).sum())
+
+    def sample(self, X):
+        """Draw outputs given inputs, those of all outputs together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Exact and independent draws; of a classifier whose `is_exact_` is False, the
+            ends of Gibbs chains.
+        """
+        X = self._inputs(X)
+        rng = np.random.default_rng(seed_sequence(self.random_state))
+        return self.fitted_.draws(X, rng)
