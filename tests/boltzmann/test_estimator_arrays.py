@@ -245,6 +245,7 @@ def test_pickle():
 
 
 def test_checks_of_scikit_learn(no_annealing):
+    pytest.importorskip("array_api_compat")
     # For Gaussian units: the data of the checks are not between 0 and 1.
     estimator = machine("gaussian", n_gibbs_m=1, hidden_layer_sizes=3)
     n_run = 0
