@@ -16,20 +16,13 @@ from sktem.deformed_copies.pixel_noise import pixel_noise
 from sktem.deformed_copies.ridge import Equations, learn_ridge
 from sktem.deformed_copies.search import Budget, Images, Law, Trials, chosen_law
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.by_blocks import needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
-from sktem.images.classes import (
-    Calibration,
-    given_temperature,
-    log_of,
-    resolved_prior,
-)
-from sktem.images.classifier import ImageClassifier
-from sktem.images.rows import found_images
-from sktem.images.units import labelled_images, units_of, warn_of_outshining
+from sktem.images.classes import Calibration, given_temperature, log_of
+from sktem.images.classifier import ImageClassifier, integer_seed
+from sktem.images.units import units_of, warn_of_outshining
 from sktem.images.usual import UsualImages
 
 __all__ = ["DeformedCopiesClassifier"]
@@ -273,23 +266,17 @@ class DeformedCopiesClassifier(ImageClassifier):
         DeformedCopiesClassifier
             The fitted classifier.
         """
-        reason = "images are copied and compared with each other"
-        needed_in_memory(self, X, reason, found_images)
         check_number("max_rows", self.max_rows, Integral, 2)
         check_number("ridge", self.ridge, Real, 0, strict=True)
         check_choice("brightness", self.brightness, ("auto", "absolute", "relative"))
-        temperature = given_temperature(self.temperature)
-        data = labelled_images(self, X, y, sample_weight)
+        given_temperature(self.temperature)
+        reason = "images are copied and compared with each other"
+        data = self._labelled(X, y, sample_weight, reason)
         warn_of_outshining(data.X, data.layout)
-        self.classes_, self._layout, self._patches = data[3:]
-        shape = self.image_shape_ = data.layout.image_shape
-        n_classes = len(self.classes_)
+        shape, n_classes = self.image_shape_, len(self.classes_)
         # Objects out of place are moved.
         self._usual = UsualImages.of(data.X, data.layout, places=False)
-        masses = np.bincount(data.labels, data.weights)
-        self.class_prior_ = resolved_prior(self.class_prior, masses)
-        log_prior = log_of(self.class_prior_)
-        seed = int(seed_sequence(self.random_state).generate_state(1)[0])
+        seed = integer_seed(self.random_state)
         rng = np.random.default_rng(seed)
 
         X, labels, weights = self._thinned(_merged(data), n_classes, rng)
@@ -305,24 +292,16 @@ class DeformedCopiesClassifier(ImageClassifier):
             self._filler.fill(Y), labels, weights / means[labels], noise, self._filler
         )
         equations = Equations(float(self.ridge))
-        law, settings = self._law(images, equations, log_prior, seed)
+        law, settings = self._law(images, equations, seed)
         deformations = Deformations(shape, law.sizes, **settings)
         rows = images.with_copies(deformations, Budget(most=int(self.max_rows)), rng)
         self._regression, left_out = learn_ridge(
             images.similarity(law.relative), rows, n_classes, equations
         )
-        several, of_images = np.bincount(labels).min() > 1, images.weights
-        if temperature is None:
-            temperature = CALIBRATION.expected
-            if several:
-                temperature = CALIBRATION.temperature(
-                    left_out.scores, log_prior, labels, of_images
-                )
-        self.temperature_, self._typical = temperature, None
-        if several:
-            logs = left_out.scores / temperature + log_prior
-            self._typical = CALIBRATION.typical(left_out.distances, logs, of_images)
-            self._usual.warn_of_errors(logs, labels)
+        several = np.bincount(labels).min() > 1
+        self._calibrate(
+            CALIBRATION, left_out if several else None, labels, images.weights
+        )
         self.n_rows_ = len(rows.X)
         self.deformations_ = law.sizes._asdict()
         self._deformations, self._noise = deformations, noise
@@ -349,7 +328,7 @@ class DeformedCopiesClassifier(ImageClassifier):
             )
         return X[rows], labels[rows], weights[rows]
 
-    def _law(self, images, equations, log_prior, seed):
+    def _law(self, images, equations, seed):
         """Return the deformations of copies, and their further settings."""
         fields = self._given_fields(images.shape)
         sizes, free = self._sizes(images.shape, fields)
@@ -357,6 +336,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         chosen = self.brightness == "auto"
         law = Law(sizes, self.brightness != "absolute")
         if np.bincount(images.labels).min() > 1:
+            log_prior = log_of(self.class_prior_)
             trials = Trials(images, settings, equations, log_prior, seed)
             law = chosen_law(trials, law, free, chosen)
         elif chosen:

@@ -10,15 +10,23 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from sktem.choices import KnownParametersMixin
-from sktem.images.classes import certainties_of, class_log_proba, log_of
+from sktem.e_step.random import seed_sequence
+from sktem.estimators.by_blocks import needed_in_memory
+from sktem.images.classes import (
+    certainties_of,
+    class_log_proba,
+    given_temperature,
+    log_of,
+    resolved_prior,
+)
 from sktem.images.patches import Patches
-from sktem.images.rows import answer
-from sktem.images.units import checked_images
+from sktem.images.rows import answer, found_images
+from sktem.images.units import checked_images, labelled_images
 from sktem.images.usual import UsualImages
 from sktem.links import DocumentationLinkMixin
 from sktem.rows.answers import in_memory
 
-__all__ = ["ImageClassifier"]
+__all__ = ["ImageClassifier", "integer_seed"]
 
 
 class ImageClassifier(
@@ -36,7 +44,9 @@ class ImageClassifier(
     _patches: Patches
     _usual: UsualImages
     classes_: np.ndarray
+    class_prior: Any
     class_prior_: np.ndarray
+    temperature: Any
     temperature_: float
 
     def __sklearn_tags__(self):
@@ -172,6 +182,36 @@ class ImageClassifier(
         predicted = in_memory(self.predict(X))
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
+    def _labelled(self, X, y, sample_weight, reason):
+        """Return checked images and labels of a fit, which have to be in memory."""
+        needed_in_memory(self, X, reason, found_images)
+        data = labelled_images(self, X, y, sample_weight)
+        self.classes_, self._layout, self._patches = data[3:]
+        self.image_shape_ = data.layout.image_shape
+        masses = np.bincount(data.labels, data.weights)
+        self.class_prior_ = resolved_prior(self.class_prior, masses)
+        return data
+
+    def _calibrate(self, calibration, left_out, labels, weights, light=False):
+        """Learn how probabilities follow from scores and distances of images left out.
+
+        Where there are none (``left_out`` is None), a temperature is expected or given,
+        and images are no outliers.
+        """
+        temperature = given_temperature(self.temperature)
+        self._typical = None
+        if left_out is not None:
+            scores, distances = left_out
+            log_prior = log_of(self.class_prior_)
+            if temperature is None:
+                temperature = calibration.temperature(
+                    scores, log_prior, labels, weights
+                )
+            logs = scores / temperature + log_prior
+            self._typical = calibration.typical(distances, logs, weights)
+            self._usual.warn_of_errors(logs, labels, light)
+        self.temperature_ = temperature or calibration.expected
+
     def _checked(self, X):
         return checked_images(self, X, self._layout)
 
@@ -208,3 +248,8 @@ class ImageClassifier(
     def _logs(self, X):
         logs, odd = self._judged(X)
         return class_log_proba(logs, odd, self.class_prior_)
+
+
+def integer_seed(random_state):
+    """Return one seed for all parts of a fit."""
+    return int(seed_sequence(random_state).generate_state(1)[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
@@ -17,10 +17,12 @@ from sktem.validation import validate_data
 
 __all__ = [
     "LabelledImages",
+    "check_observed",
     "checked_images",
     "checked_weights",
     "labelled_images",
     "n_copies_of",
+    "new_images",
     "standards",
     "units_of",
     "warn_of_outshining",
@@ -31,6 +33,9 @@ OUTSHINING, SEVERAL = 0.5, 5
 
 #: Share of images with copies in another class from which on something is wrong.
 CONTRADICTIONS = 0.1
+
+#: How images are checked: as rows of numbers, NaN where a pixel is missing.
+AS_ROWS: Any = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
 
 
 class LabelledImages(NamedTuple):
@@ -60,18 +65,29 @@ class LabelledImages(NamedTuple):
     patches: Patches
 
 
+def new_images(estimator, X, **labels):
+    """Return images of a fit as rows, or these and labels, and their layout."""
+    X, shape, n_channels = rows_of(X, estimator.image_shape, estimator.channel_axis)
+    checked = validate_data(estimator, X, **labels, **AS_ROWS)
+    X = checked[0] if labels else checked
+    shape = resolved_shape(X, estimator.image_shape, shape)
+    return checked, Layout(shape, n_channels, estimator.channel_axis)
+
+
+def check_observed(X):
+    """Raise if images show nothing."""
+    if np.isnan(X).all():
+        raise ValueError("all pixels of all images are NaN: nothing to learn")
+
+
 def labelled_images(estimator, X, y, sample_weight) -> LabelledImages:
     """Check the data of a classifier with an image_shape and a channel_axis."""
-    X, shape, n_channels = rows_of(X, estimator.image_shape, estimator.channel_axis)
-    X, y = validate_data(
-        estimator, X, y, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
-    )
+    # Of all classes, so that each of them takes rows for the same.
+    (X, y), layout = new_images(estimator, X, y=y)
     with warnings.catch_warnings():
         # One image a class is what these classifiers are for.
         warnings.filterwarnings("ignore", "The number of unique classes")
         check_classification_targets(y)
-    # Of all classes, so that each of them takes rows for the same.
-    shape = resolved_shape(X, estimator.image_shape, shape)
     weights = checked_weights(sample_weight, X)
     is_kept = weights > 0
     classes, labels = np.unique(y[is_kept], return_inverse=True)
@@ -81,9 +97,7 @@ def labelled_images(estimator, X, y, sample_weight) -> LabelledImages:
             f"class: {classes.tolist()}"
         )
     X = X[is_kept]
-    if np.isnan(X).all():
-        raise ValueError("all pixels of all images are NaN: nothing to learn")
-    layout = Layout(shape, n_channels, estimator.channel_axis)
+    check_observed(X)
     warn_of_labels(X, labels)
     patches = Patches.of(X, layout)
     X = patches.missing(X)
@@ -94,14 +108,7 @@ def checked_images(estimator, X, layout) -> np.ndarray:
     """Return new images of a fitted estimator as rows."""
     X, _, n_channels = rows_of(X, layout.image_shape, layout.channel_axis)
     layout.check_channels(n_channels)
-    return validate_data(
-        estimator,
-        X,
-        reset=False,
-        dtype=np.float64,
-        order="C",
-        ensure_all_finite="allow-nan",
-    )
+    return validate_data(estimator, X, reset=False, **AS_ROWS)
 
 
 def checked_weights(sample_weight, X):

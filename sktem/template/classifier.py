@@ -9,23 +9,15 @@ from typing import ClassVar, Literal
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from sktem.e_step.random import seed_sequence
 from sktem.estimators.base import (
     CallbackSupportMixin,
     unchanged_by_errors,
     with_callbacks,
 )
-from sktem.estimators.by_blocks import needed_in_memory
 from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike
-from sktem.images.classes import (
-    Calibration,
-    given_temperature,
-    log_of,
-    resolved_prior,
-)
-from sktem.images.classifier import ImageClassifier
-from sktem.images.rows import found_images
-from sktem.images.units import labelled_images, units_of
+from sktem.images.classes import Calibration, given_temperature
+from sktem.images.classifier import ImageClassifier, integer_seed
+from sktem.images.units import units_of
 from sktem.images.usual import UsualImages
 from sktem.samplers import Sampler
 from sktem.template.classes import (
@@ -245,21 +237,14 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
             The fitted classifier.
         """
         reason = "the images of each class are fitted apart, several times"
-        needed_in_memory(self, X, reason, found_images)
-        data = labelled_images(self, X, y, sample_weight)
-        X, labels, weights, self.classes_, self._layout, self._patches = data
+        X, labels, weights, *_ = self._labelled(X, y, sample_weight, reason)
         warn_of_images(X, self._layout)
-        self.image_shape_ = self._layout.image_shape
         masses = np.bincount(labels, weights)
-        self.class_prior_ = resolved_prior(self.class_prior, masses)
-        seed = _integer_seed(self.random_state)
+        seed = integer_seed(self.random_state)
         self._model()._check_parameters()
-        temperature, typical = given_temperature(self.temperature), None
-        left_out = None
-        if temperature is None:
-            found = self._held_out(X, labels, weights, seed)
-            temperature, typical, left_out = found
-        context = None
+        left_out, context = None, None
+        if given_temperature(self.temperature) is None:
+            left_out = self._held_out(X, labels, weights, seed)
         if hasattr(self, "_init_callback_context"):
             context = self._init_callback_context(max_subtasks=len(self.classes_))
             context.call_on_fit_task_begin(estimator=self, X=X)
@@ -268,7 +253,6 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         )
         fits = [model._template for model in self.estimators_]
         self._predictor = Likelihoods(fits)
-        self.temperature_, self._typical = temperature, typical
         places = "translation" not in fits[0].nuisance_names
         self._usual = UsualImages.of(X, self._layout, places)
         self._seen = ~np.isnan(X).all(axis=0)
@@ -277,10 +261,10 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
             context.call_on_fit_task_end(estimator=self, X=X)
         pooled = self._shares_noise & (masses <= self.n_components)
         warn_of_classes(self.classes_, self.estimators_, pooled)
-        if typical is not None:
+        if left_out is not None:
             warn_of_copies(X, labels)
-            lit = {"gain", "offset"} & set(fits[0].nuisance_names)
-            self._usual.warn_of_errors(left_out, labels, light=not lit)
+        lit = {"gain", "offset"} & set(fits[0].nuisance_names)
+        self._calibrate(CALIBRATION, left_out, labels, weights, light=not lit)
         return self
 
     @property
@@ -318,30 +302,18 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         return models
 
     def _held_out(self, X, labels, weights, seed):
-        """Return the best temperature, and distances and scores of images left out.
-
-        None take the place of the latter where a class has one image.
-        """
+        """Return scores and distances of images left out, None of single images."""
         n_folds = min(MOST_FOLDS, int(np.bincount(labels).min()))
         if n_folds < 2:
-            return CALIBRATION.expected, None, None
+            return None
         logs, distances = np.empty((len(X), len(self.classes_))), np.empty(len(X))
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         for train, left_out in folds.split(labels, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
             fits = [model._template for model in models]
             logs[left_out], distances[left_out] = Likelihoods(fits).judge(X[left_out])
-        log_prior = log_of(self.class_prior_)
-        temperature = CALIBRATION.temperature(logs, log_prior, labels, weights)
-        joint_logs = logs / temperature + log_prior
-        typical = CALIBRATION.typical(distances, joint_logs, weights)
-        return temperature, typical, joint_logs
+        return logs, distances
 
     def _scores(self, X):
         # What no training image shows was not learned of any class.
         return self._predictor.judge(np.where(self._seen, X, np.nan))
-
-
-def _integer_seed(random_state):
-    """Return one seed for all classes and folds."""
-    return int(seed_sequence(random_state).generate_state(1)[0])

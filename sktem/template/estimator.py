@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from sktem.choices import check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
+from sktem.estimators.by_blocks import checked_rows
 from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.parameters import (
     Average,
@@ -30,9 +31,15 @@ from sktem.estimators.stochastic_em import drop_weightless
 from sktem.images.patches import Patches
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
 from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
-from sktem.images.units import checked_weights
+from sktem.images.units import (
+    check_observed,
+    checked_images,
+    checked_weights,
+    new_images,
+)
 from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
+from sktem.rows.partitions import check_can_remember
 from sktem.samplers import Sampler
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
 from sktem.template.fitted import FittedTemplate
@@ -56,9 +63,7 @@ from sktem.template.setup import (
     seeds_of_runs,
     starting_params,
 )
-from sktem.template.sources import images_of_fit, standardised
 from sktem.template.stream import JUDGED, TemplateStream
-from sktem.validation import validate_data
 
 __all__ = ["DeformableTemplateEstimator"]
 
@@ -425,8 +430,7 @@ class DeformableTemplateEstimator(
                 patches = Patches.of(X, self._layout)
                 X = patches.missing(X)
         else:
-            X, sample_weight, *layout = images_of_fit(self, source, sample_weight)
-            self._set_layout(*layout)
+            X, sample_weight = self._read_by_blocks(source, sample_weight)
         self._stream = None
         settings, start = self._template_settings(), None
         if self.warm_start and hasattr(self, "coefficients_"):
@@ -470,26 +474,35 @@ class DeformableTemplateEstimator(
 
     def _validated(self, X, sample_weight=None, *, reset):
         """Return images as rows of float64, and weights."""
-        flat, image_shape = is_flat(X), self.image_shape
-        X, shape, n_channels = rows_of(
-            X, image_shape if reset else self.image_shape_, self.channel_axis
-        )
-        if not reset:
-            self._layout.check_channels(n_channels)
-        X = validate_data(
-            self, X, reset=reset, dtype=np.float64, order="C",
-            ensure_all_finite="allow-nan",
-        )  # fmt: skip
         if reset:
-            shape = resolved_shape(X, image_shape, shape)
-            self._set_layout(Layout(shape, n_channels, self.channel_axis), flat)
-            if np.isnan(X).all():
-                raise ValueError("all pixels of all images are NaN: nothing to learn")
+            flat = is_flat(X)
+            X, layout = new_images(self, X)
+            self._set_layout(X, layout, flat)
+        else:
+            X = checked_images(self, X, self._layout)
         if sample_weight is None:
             return X, None
         return drop_weightless(X, checked_weights(sample_weight, X))
 
-    def _set_layout(self, layout, flat):
+    def _read_by_blocks(self, source, sample_weight):
+        """Return images of a fit after a pass that checks them, and weights."""
+        check_can_remember(self, source)
+        X, sample_weight = checked_rows(
+            self, source, sample_weight, dtype=np.float64, allow_nan=True
+        )
+        if self.channel_axis is not None:
+            raise ValueError("images with channels are fitted in memory: pass an array")
+        few, _ = images_of_start(X, None, np.random.default_rng(0))
+        shape = getattr(source, "image_shape", ())
+        flat = len(shape) < 2
+        # One image shows what the shape means.
+        one = None if flat else rows_of(np.empty((1, *shape)), self.image_shape)[1]
+        layout = Layout(resolved_shape(few, self.image_shape, one))
+        self._set_layout(few, layout, flat)
+        return X, sample_weight
+
+    def _set_layout(self, X, layout, flat):
+        check_observed(X)
         self.image_shape_, self._layout, self._flat = layout.image_shape, layout, flat
 
     def _run(self, frame, X, sample_weight, start=None, task=None):
@@ -525,7 +538,7 @@ class DeformableTemplateEstimator(
         return state, fit, interrupted
 
     def _run_epochs(self, fit, X, state, sample_weight, on_epoch):
-        Y = standardised(fit.frame, X)
+        Y = fit.frame.standardised(X)
         super()._run_epochs(fit.settings, Y, state, sample_weight, on_epoch)
         if self.n_init > 1:
             model, params = fit.settings.model, state.params

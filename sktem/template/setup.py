@@ -16,6 +16,7 @@ from sktem.images.patches import Patches
 from sktem.images.shapes import Layout, rows_of
 from sktem.images.units import units_of
 from sktem.loop.state import RunSettings
+from sktem.rows.held import carrier_of
 from sktem.schedules import BurnInThenDecay
 from sktem.template.geometry.grid import ImageGrid
 from sktem.template.geometry.landmarks import GRIDS, geometry
@@ -252,6 +253,8 @@ class Frame(NamedTuple):
 
     def standardised(self, X):
         """Return images in the units of the model."""
+        if not carrier_of(X).in_memory:
+            return X.mapped(self.standardised)
         return (X - self.at_pixels(self.offset)) / self.at_pixels(self.scale)
 
     def restored(self, Y):
