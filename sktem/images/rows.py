@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from math import prod
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem import budget
 from sktem.images.shapes import rows_of
 from sktem.rows.answers import gathered
+from sktem.rows.arrays import ArrayRows, JoinedRows
 from sktem.rows.base import Rows
 from sktem.rows.checked import check_columns, checked_blocks
 from sktem.rows.files import (
@@ -33,70 +33,63 @@ __all__ = [
 ]
 
 
-class ImageRows(Rows):
-    """Images of arrays, one after another, as rows of pixels.
+class ImageRows(ArrayRows):
+    """Images of an array as rows of pixels.
 
     Parameters
     ----------
-    arrays : list of array
-        Arrays of images: memory maps, zarr or h5py arrays.
-    names : list of str
-        What errors call them.
+    array : array
+        A memory map, a zarr or an h5py array.
+    name : str, default="X"
+        Its file, or what errors call it.
     """
 
-    can_take = True
+    blocks = Rows.blocks
 
-    def __init__(self, arrays, names):
-        self.arrays = arrays
-        self.labels = names
-        paths = [name for name in names if os.path.isfile(name)]
-        self.files = {path: os.path.getsize(path) for path in paths}
-        self.n_pieces = len(arrays)
-        self.ends = np.cumsum([int(array.shape[0]) for array in arrays])
-        self.n_rows = int(self.ends[-1])
-        shapes = {tuple(array.shape[1:]) for array in arrays}
-        if len(shapes) > 1:
-            raise ValueError(f"images of different shapes: {sorted(shapes)}")
-        self.image_shape = shapes.pop()
+    def __init__(self, array, name="X"):
+        self.array, self.name = array, name
+        self.image_shape, self.n_rows = tuple(array.shape[1:]), int(array.shape[0])
+        self.length = os.path.getsize(name) if os.path.isfile(name) else None
 
     @property
     def n_columns(self):
         """Number of pixels."""
         return prod(self.image_shape)
 
-    def where(self, index):
-        """Return the name of an array."""
-        return self.labels[index]
-
     def piece(self, index):
-        """Read the images of an array."""
-        self._check_length(index)
-        array, size = self.arrays[index], budget.block_rows(self.n_columns)
-        for start in range(0, int(array.shape[0]), size):
-            yield _flat(array[start : start + size])
+        """Read the images in slices."""
+        self._check_length()
+        return map(_flat, super().piece(index))
 
     def take(self, indices):
         """Return chosen images."""
-        which = np.searchsorted(self.ends, indices, side="right")
-        taken: Any = None
-        for index in np.unique(which):
-            self._check_length(index)
-            array, chosen = self.arrays[index], np.flatnonzero(which == index)
-            rows = indices[chosen] - (self.ends[index] - int(array.shape[0]))
-            if isinstance(array, np.ndarray):
-                images = array[rows]
-            else:  # these want increasing numbers
-                rows, places = np.unique(rows, return_inverse=True)
-                images = getattr(array, "oindex", array)[rows][places]
-            images = _flat(images)
-            if taken is None:
-                taken = np.empty((len(indices), self.n_columns), images.dtype)
-            taken[chosen] = images
-        return taken
+        self._check_length()
+        if isinstance(self.array, np.ndarray):
+            return _flat(self.array[indices])
+        # These want increasing numbers.
+        rows, places = np.unique(indices, return_inverse=True)
+        return _flat(getattr(self.array, "oindex", self.array)[rows][places])
 
-    def _check_length(self, index):
-        if (name := self.labels[index]) in self.files:
-            check_length(name, self.files[name])
+    def _check_length(self):
+        if self.length is not None:
+            check_length(self.name, self.length)
+
+
+class JoinedImages(JoinedRows):
+    """Images of several arrays of one shape, one after another, as rows of pixels.
+
+    Parameters
+    ----------
+    parts : list of ImageRows
+        The arrays.
+    """
+
+    def __init__(self, parts):
+        super().__init__(parts)
+        shapes = {part.image_shape for part in parts}
+        if len(shapes) > 1:
+            raise ValueError(f"images of different shapes: {sorted(shapes)}")
+        self.image_shape = shapes.pop()
 
 
 class DaskImages(DaskRows):
@@ -133,12 +126,11 @@ def found_images(X) -> Rows | None:
     if names_files(X):
         files = found_files(X)
         if files[0].endswith(".npy"):
-            return ImageRows([opened(file) for file in files], files)
+            return JoinedImages([ImageRows(opened(file), file) for file in files])
         return rows_of_files(X)
-    if isinstance(X, np.memmap) and X.ndim >= 2:
-        return ImageRows([X], ["X"])
-    if type(X).__module__.partition(".")[0] in ("zarr", "h5py") and X.ndim >= 2:
-        return ImageRows([X], ["X"])
+    is_sliced = type(X).__module__.partition(".")[0] in ("zarr", "h5py")
+    if (isinstance(X, np.memmap) or is_sliced) and X.ndim >= 2:
+        return ImageRows(X)
     if type(X).__module__.startswith("dask") and getattr(X, "ndim", 0) > 2:
         return DaskImages(X)
     return None if isinstance(X, (np.ndarray, list, tuple)) else found_rows(X)

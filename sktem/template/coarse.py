@@ -16,28 +16,43 @@ from sktem.template.geometry.grid import ImageGrid, longest_half
 from sktem.template.model.params import TemplateParams
 from sktem.template.setup import Frame, starting_params
 
-__all__ = ["BlockStarts", "averaged", "pixels_of_blocks"]
-
-#: Pixels along the longest side that are left, at least, and for every landmark of the
-#: displacements.
-LEAST_SIDE, PIXELS_PER_LANDMARK = 32, 2
-
-#: Passes over averaged blocks, at most: what more of them learn is not for a start.
-MOST_PASSES = 10
+__all__ = ["BlockRule", "BlockStarts", "averaged"]
 
 #: Images that are averaged at once.
 AT_ONCE = 64
 
 
-def pixels_of_blocks(grid) -> int:
-    """Return how many pixels along an axis are averaged for a start: 1 is as they are.
+class BlockRule(NamedTuple):
+    """How many pixels are averaged for a start.
 
-    Signals are left as they are.
+    Attributes
+    ----------
+    least_side, per_landmark : float, int
+        Pixels along the longest side that are left, at least, and for every landmark of
+        the displacements.
+    most_passes : int
+        Passes over averaged images, at most: what more of them learn is not for a
+        start.
     """
-    if grid.n_axes == 1:
-        return 1
-    side = max(LEAST_SIDE, PIXELS_PER_LANDMARK * max(grid.deformation_landmarks))
-    return max(max(grid.image_shape) // side, 1)
+
+    least_side: float = 32
+    per_landmark: int = 2
+    most_passes: int = 10
+
+    def size(self, grid) -> int:
+        """Return the pixels of a block along an axis: 1 is as they are, as in signals.
+
+        Parameters
+        ----------
+        grid : ImageGrid
+            Geometry.
+        """
+        if grid.n_axes == 1:
+            return 1
+        least = max(
+            self.least_side, self.per_landmark * max(grid.deformation_landmarks)
+        )
+        return max(int(max(grid.image_shape) // least), 1)
 
 
 class BlockStarts(NamedTuple):
@@ -51,14 +66,17 @@ class BlockStarts(NamedTuple):
         Model of the averaged images.
     params : TemplateParams
         What a fit to averaged images has found.
+    size : int
+        Pixels of a block along each axis.
     """
 
     grid: ImageGrid
     model: Any
     params: TemplateParams
+    size: int
 
     @classmethod
-    def fitted(cls, settings, fit, X, sample_weight, random_state, step_of):
+    def fitted(cls, settings, fit, X, sample_weight, random_state, step_of, rule):
         """Return the starts of images, from a run over averaged images.
 
         Parameters
@@ -75,6 +93,8 @@ class BlockStarts(NamedTuple):
             Seed.
         step_of : callable or None
             Function (settings of a run, images, passes) -> step; None keeps the step.
+        rule : BlockRule
+            How many pixels are averaged.
 
         Returns
         -------
@@ -82,12 +102,13 @@ class BlockStarts(NamedTuple):
             The starts.
         """
         grid = fit.frame.grid
+        size = rule.size(grid)
         rng = spawn_generators(random_state).initialisation
         images, weights = images_of_start(X, sample_weight, rng)
-        small = _averaged_rows(grid, fit.frame.standardised(images))
+        small = _averaged_rows(grid, fit.frame.standardised(images), size)
         templates = settings.initial_templates(fit.frame)
         if templates is not None:
-            templates = _averaged_rows(grid, templates)
+            templates = _averaged_rows(grid, templates, size)
         ratio = _ratio(grid, small)
         coarse = settings.coarser(small.shape[2:], ratio, templates)
         small = small.reshape(len(small), -1)
@@ -96,7 +117,7 @@ class BlockStarts(NamedTuple):
         run_settings = replace(
             fit.settings,
             model=model,
-            max_passes=min(fit.settings.max_passes, MOST_PASSES),
+            max_passes=min(fit.settings.max_passes, rule.most_passes),
             batch_size=min(fit.settings.batch_size, len(small)),
         )
         if step_of is not None:
@@ -114,11 +135,11 @@ class BlockStarts(NamedTuple):
         if state.interrupted:
             raise state.interrupted
         model = coarse.model(coarse.grid, mass, start_at_mode=True)
-        return cls(grid, model, state.params)
+        return cls(grid, model, state.params, size)
 
     def chains(self, X, rng):
         """Return initial states of the chains of images, of shape (n, width)."""
-        small = _averaged_rows(self.grid, X)
+        small = _averaged_rows(self.grid, X, self.size)
         Z = self.model.start_chains(small.reshape(len(small), -1), self.params, rng)
         states, ratio = self.model.fields(Z), _ratio(self.grid, small)
         states.position[:] *= ratio
@@ -153,9 +174,9 @@ def averaged(images, size):
     return np.where(counts > 0, means, np.nan)
 
 
-def _averaged_rows(grid, X):
+def _averaged_rows(grid, X, size):
     """Return rows as stacks of averaged images, (n, n_channels, ...)."""
-    size, parts = pixels_of_blocks(grid), []
+    parts = []
     for rows in gen_batches(len(X), AT_ONCE):
         part = np.asarray(X[rows], dtype=np.float64)
         shape = len(part), grid.n_channels, *grid.image_shape

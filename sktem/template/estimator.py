@@ -41,7 +41,7 @@ from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
 from sktem.rows.partitions import check_can_remember
 from sktem.samplers import Sampler
-from sktem.template.coarse import BlockStarts, pixels_of_blocks
+from sktem.template.coarse import BlockRule, BlockStarts
 from sktem.template.fitted import FittedTemplate
 from sktem.template.geometry.registration import Registration
 from sktem.template.judged import (
@@ -291,6 +291,7 @@ class DeformableTemplateEstimator(
         **LoopEstimator._moved_parameters,
         **MOVED,
     }
+    _blocks: ClassVar[BlockRule] = BlockRule()
     _stream: TemplateStream | None = None
     _fitted: FittedTemplate
 
@@ -527,11 +528,12 @@ class DeformableTemplateEstimator(
         warn_of_unused(self, fit.settings)
         # The matrices are small: more threads of BLAS would only wait for each other.
         with threadpool_limits(1, "blas"):
-            if start is None and pixels_of_blocks(frame.grid) > 1:
+            if start is None and self._blocks.size(frame.grid) > 1:
                 step = default_step if isinstance(self.step_size, str) else None
                 model.blocks = BlockStarts.fitted(
-                    settings, fit, X, sample_weight, self.random_state, step
-                )
+                    settings, fit, X, sample_weight, self.random_state, step,
+                    self._blocks,
+                )  # fmt: skip
             state, interrupted = self._run_starts(
                 fit, X, sample_weight, new_run, n_runs, FitProgress(), task
             )

@@ -7,8 +7,7 @@ from sklearn.base import clone
 
 from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
 from sktem.models import ImageGrid
-from sktem.template import estimator
-from sktem.template.coarse import averaged, pixels_of_blocks
+from sktem.template.coarse import BlockRule, averaged
 
 QUICK = {
     "template_landmarks": 8, "deformation_landmarks": 4, "solver": "saem",
@@ -58,7 +57,7 @@ def test_centres_stay_where_they_are():
 def test_blocks(shape, landmarks, size):
     landmarks = np.broadcast_to(landmarks, len(shape))
     grid = ImageGrid(shape, (8,) * len(shape), tuple(landmarks), 4.0, 8.0)
-    assert pixels_of_blocks(grid) == size
+    assert BlockRule().size(grid) == size
 
 
 def crosses(side, n, seed=0, displacement=0.08):
@@ -85,19 +84,18 @@ def error(fitted, images, fields):
     return np.sqrt((apart**2).mean())
 
 
-def fit_to(X, **settings):
-    return DeformableTemplateEstimator(**{**QUICK, **settings}).fit(X)
+def fit_to(X, kind=DeformableTemplateEstimator, **settings):
+    return kind(**{**QUICK, **settings}).fit(X)
 
 
-def fit_to_pixels(X, monkeypatch, **settings):
-    """Return a fit that starts from the pixels as they are."""
-    with monkeypatch.context() as patched:
-        patched.setattr(estimator, "pixels_of_blocks", lambda grid: 1)
-        return fit_to(X, **settings)
+class OfPixels(DeformableTemplateEstimator):
+    """Starts from the pixels as they are."""
+
+    _blocks = BlockRule(least_side=np.inf)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_many_pixels_away_is_found(seed, monkeypatch):
+def test_what_is_many_pixels_away_is_found(seed):
     """From the pixels themselves it is not: at least 0.64 of the size, 0.55."""
     images, fields = crosses(96, 6, seed)
     size = np.sqrt(((fields - fields.mean(axis=0)) ** 2).mean())
@@ -105,7 +103,7 @@ def test_what_is_many_pixels_away_is_found(seed, monkeypatch):
         name: "auto" for name in ("template_landmarks", "deformation_landmarks")
     }
     settings = {**defaults, "max_iter": 8, "random_state": seed, "solver": "isaem"}
-    found = fit_to(images, **settings), fit_to_pixels(images, monkeypatch, **settings)
+    found = fit_to(images, **settings), fit_to(images, OfPixels, **settings)
     assert error(found[0], images, fields) < 0.6 * size
     assert error(found[1], images, fields) > 0.6 * size
 
@@ -133,9 +131,9 @@ VARIANTS = {
 
 @pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
 @pytest.mark.parametrize("name", VARIANTS)
-def test_fits_as_well_as_from_the_pixels(name, monkeypatch):
+def test_fits_as_well_as_from_the_pixels(name):
     settings, X = VARIANTS[name]
-    found, other = fit_to(X, **settings), fit_to_pixels(X, monkeypatch, **settings)
+    found, other = fit_to(X, **settings), fit_to(X, OfPixels, **settings)
     assert found.templates_.shape == (len(found.weights_), *X.shape[1:])
     assert found.score(X) > other.score(X) - 0.001 * X[0].size
 

@@ -13,10 +13,6 @@ from sktem.template.model.systems import BandedGrams, along_axes, fixed_points
 
 __all__ = ["ImageGrid"]
 
-#: Nodes of the template's spline per standard deviation of its kernel. The error of the
-#: spline falls with the fourth power.
-NODES_PER_SCALE = 4.0
-
 #: Ridge on the Gram matrix of the displacements, whose diagonal is one.
 JITTER = 1e-8
 
@@ -52,10 +48,15 @@ class ImageGrid:
 
     Attributes
     ----------
+    nodes_per_scale : float
+        Nodes of the template's spline per standard deviation of its kernel. The error
+        of the spline falls with the fourth power.
     n_axes, n_pixels, n_template, n_places, n_latents : int
         Axes, pixels of all channels, landmarks of template and displacements, and
         coordinates of a deformation, ``n_axes * n_places``.
     """
+
+    nodes_per_scale = 4.0
 
     def __init__(
         self,
@@ -155,7 +156,7 @@ class ImageGrid:
     @property
     def cells_per_pixel(self) -> float:
         """Cells of the spline in one pixel."""
-        return NODES_PER_SCALE / self.template_scale
+        return self.nodes_per_scale / self.template_scale
 
     @cached_property
     def compiled(self) -> Grid:

@@ -18,8 +18,8 @@ from sktem.template.model.statistics import observed_counts
 
 __all__ = ["Chains", "Component", "Moves", "over_images", "under_unit_light"]
 
-#: Images of a block of threads, and draws of the mean curvature.
-IMAGES_PER_BLOCK, CURVATURE_DRAWS = 16, 8
+#: Images of a block of threads.
+IMAGES_PER_BLOCK = 16
 
 
 class Moves(NamedTuple):
@@ -120,10 +120,13 @@ class Chains(NamedTuple):
         Geometry.
     n_jobs : int or None
         Threads.
+    draws : int
+        Deformations over which the curvature is averaged.
     """
 
     grid: ImageGrid
     n_jobs: int | None = None
+    draws: int = 8
 
     # ---------------------------------------------------------------- preconditioner
 
@@ -131,9 +134,7 @@ class Chains(NamedTuple):
         """Return the mean of ``J' J`` over deformations drawn from the model."""
         grid = self.grid
         # Fixed draws: the same parameters always have the same preconditioner.
-        noise = np.random.default_rng(0).standard_normal(
-            (CURVATURE_DRAWS, grid.n_latents)
-        )
+        noise = np.random.default_rng(0).standard_normal((self.draws, grid.n_latents))
         Z = noise @ part.factor.T
         return sum_curvatures(Z, part.table, grid.compiled, grid.pairs) / len(Z)
 

@@ -118,9 +118,8 @@ def test_spline_is_zero_outside(n_axes, outside):
     assert spline(table, np.uint64(n_axes), 3.0, 3.0, 3.0)[0] == pytest.approx(1.0)
 
 
-def spline_errors(shape, beta, z):
+def spline_errors(grid, beta, z):
     """Return the errors of values and slopes of a template at displaced pixels."""
-    grid = grid_of(shape)
     pixels, dense = Pixels(grid, grid.table(beta)), Dense(grid)
     pixels.rss(np.zeros(grid.n_pixels), z)
     value = -pixels.work.residual - dense.design(z) @ beta
@@ -129,7 +128,7 @@ def spline_errors(shape, beta, z):
 
 
 @OF_SHAPE
-def test_spline_of_a_template(shape, monkeypatch):
+def test_spline_of_a_template(shape):
     """Errors stay below the bounds for cubic splines and shrink at their orders.
 
     A cubic spline through values of f at distance h is off by at most 5/384 h^4
@@ -143,8 +142,9 @@ def test_spline_of_a_template(shape, monkeypatch):
     z = 0.5 * rng.normal(size=grid.n_latents)
     found = []
     for density in (4.0, 8.0):
-        monkeypatch.setattr("sktem.template.geometry.grid.NODES_PER_SCALE", density)
-        value, slope = spline_errors(shape, beta, z)
+        grid = grid_of(shape)
+        grid.nodes_per_scale = density
+        value, slope = spline_errors(grid, beta, z)
         size = 1.1 * grid.n_axes * np.abs(beta).sum()
         assert value < 5 / 384 * 3 / density**4 * size
         assert slope < 1 / 24 * 3 / density**3 / grid.template_scale * size

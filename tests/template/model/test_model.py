@@ -9,7 +9,6 @@ from sktem.models import (
     TemplateParams,
     TemplatePriors,
 )
-from sktem.template.model import chains
 from sktem.template.model.statistics import split
 from tests.oracles import LIMIT
 from tests.template.oracles import (
@@ -60,9 +59,9 @@ def test_log_joint_and_its_gradient(shape):
 
 
 @OF_SHAPE
-def test_a_fine_spline_gives_the_dense_density(shape, monkeypatch):
-    monkeypatch.setattr("sktem.template.geometry.grid.NODES_PER_SCALE", 24.0)
+def test_a_fine_spline_gives_the_dense_density(shape):
     model, params, Y, Z = setting(shape)
+    model.grid.nodes_per_scale = 24.0
     dense = Dense(model.grid)
     args = (params.coefficients[0], params.covariances[0], params.noise_variances[0])
     expected = [dense.log_joint(y, z, *args) for y, z in zip(Y, Z, strict=True)]
@@ -73,12 +72,12 @@ def test_a_fine_spline_gives_the_dense_density(shape, monkeypatch):
 
 
 @OF_SHAPE
-def test_mean_curvature(shape, monkeypatch):
+def test_mean_curvature(shape):
     """That of draws from the model; with exact kernels, as near as the spline is."""
-    monkeypatch.setattr(chains, "CURVATURE_DRAWS", 2_000)
     model, params, *_ = setting(shape)
     grid, rng = model.grid, np.random.default_rng(1)
-    found = model.chains.mean_curvature(model.component(params, 0))
+    chains = model.chains._replace(draws=2_000)
+    found = chains.mean_curvature(model.component(params, 0))
     draws = rng.multivariate_normal(
         np.zeros(grid.n_latents), params.covariances[0], size=2_000
     )
