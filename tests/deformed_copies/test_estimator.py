@@ -1,12 +1,10 @@
 """The classifier by deformed copies: sizes, brightness, gaps, probabilities."""
 
-import pickle
 import warnings
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.svm import SVC
@@ -184,28 +182,6 @@ def test_images_beyond_max_rows_are_told(data):
 # ------------------------------------------------------------------------- predictions
 
 
-def test_predictions(fitted, data):
-    X, y = data
-    assert fitted.score(X[20:], y[20:]) > 0.95
-    probabilities = fitted.predict_proba(X)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    np.testing.assert_array_equal(
-        fitted.classes_[probabilities.argmax(axis=1)], fitted.predict(X)
-    )
-    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), probabilities)
-    scores = fitted.predict_joint_log_proba(X) - np.log(fitted.class_prior_)
-    hot = clone(fitted).set_params(temperature=2.0).fit(X[:20], y[:20])
-    np.testing.assert_allclose(
-        hot.predict_joint_log_proba(X) - np.log(hot.class_prior_),
-        scores * fitted.temperature_ / 2,
-    )
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.predict_proba(X), probabilities)
-    np.testing.assert_allclose(
-        fitted.predict_proba(X[:1]), probabilities[:1], atol=1e-10
-    )
-
-
 @pytest.mark.parametrize("n_classes, n", [(6, 30), (4, 40)])
 def test_chosen_temperature_is_honest(n_classes, n):
     """Near the best for new images, also where all that are left out are right."""
@@ -342,36 +318,6 @@ def test_signals_by_a_shape_anywhere():
     fitted = classifier(image_shape=(80,)).fit(X[:10], labels[:10])
     assert fitted.score(X[10:], labels[10:]) > 0.95
     assert (fitted.outlier_proba(X[10:]) < 0.5).mean() > 0.9
-
-
-def test_units(data):
-    X, y = data
-    found = [
-        classifier().fit(scale * X[:20], y[:20]).predict_proba(scale * X)
-        for scale in (1.0, 1e4)
-    ]
-    np.testing.assert_allclose(*found, atol=1e-4)
-
-
-def test_images_like_none_have_prior_probabilities():
-    X, y = load_digits(n_class=3, return_X_y=True)
-    fitted = classifier(class_prior=[0.2, 0.3, 0.5], max_rows=600).fit(X[:36], y[:36])
-    rng = np.random.default_rng(0)
-    rows = [np.tile([16.0, 0.0], 32), np.full(64, 1e6)]
-    odd = np.vstack([rows, rng.choice([0.0, 16.0], (2, 64))])
-    assert fitted.outlier_proba(odd).min() > 0.9
-    np.testing.assert_allclose(
-        fitted.predict_proba(odd), np.tile(fitted.class_prior_, (len(odd), 1)), atol=0.1
-    )
-    part = fitted.outlier_proba(X[36:136])
-    assert np.median(part) < 0.01 and (part > 0.5).mean() < 0.06
-
-
-def test_images_beyond_all_measure(fitted):
-    X = np.random.default_rng(0).normal(size=(2, 36))
-    for size in (1e100, 1e300):
-        found = fitted.predict_proba(size * X)
-        np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize(

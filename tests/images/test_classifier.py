@@ -1,14 +1,18 @@
 """What both classifiers of images do with images that are not like those they know."""
 
+import pickle
 import warnings
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from sktem import DeformableTemplateClassifier, DeformedCopiesClassifier
 from sktem.exceptions import FitWarning
 from sktem.images.units import labelled_images
+from tests.template.oracles import named_kinds
 
 SIZES = dict.fromkeys(("scale", "stretch", "rotation", "shear", "shift", "field"), 0.1)
 CLASSIFIERS = {
@@ -19,6 +23,123 @@ CLASSIFIERS = {
         deformation_landmarks=3, max_iter=4, random_state=0
     ),
 }
+
+
+BOTH = pytest.mark.parametrize("name", CLASSIFIERS)
+BARS = named_kinds(60)
+
+
+def of_bars(name, **settings):
+    """Return a classifier of bars across and down, some of which are new to it."""
+    settings = {"temperature": 1.0, **settings}
+    classifier = clone(CLASSIFIERS[name]).set_params(**settings)
+    return classifier.fit(BARS[0][:20], BARS[1][:20])
+
+
+@BOTH
+def test_predictions(name):
+    (X, y), fitted = BARS, of_bars(name)
+    assert fitted.score(X[20:], y[20:]) > 0.95
+    assert list(fitted.classes_) == ["across", "down"]
+    joint, log_proba = fitted.predict_joint_log_proba(X), fitted.predict_log_proba(X)
+    odd, labels = fitted.outlier_proba(X)[:, None], fitted.predict(X)
+    np.testing.assert_array_equal(fitted.classes_[joint.argmax(axis=1)], labels)
+    shares = np.exp(joint - np.logaddexp(*joint.T)[:, None])
+    mixed = shares + odd * (fitted.class_prior_ - shares)
+    np.testing.assert_allclose(np.exp(log_proba), mixed, atol=1e-10)
+    np.testing.assert_allclose(np.exp(log_proba), fitted.predict_proba(X))
+    # The temperature divides scores, not priors.
+    hot = of_bars(name, temperature=50.0)
+    assert hot.temperature_ == 50 and fitted.temperature_ == 1
+    np.testing.assert_allclose(
+        hot.predict_joint_log_proba(X) - np.log(hot.class_prior_),
+        (joint - np.log(fitted.class_prior_)) / 50,
+    )
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_joint_log_proba(X), joint)
+    for size in (1e100, 1e200, 1e300):
+        found = fitted.predict_proba(size * np.sin(np.arange(72.0)).reshape(2, 36))
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        assert (found >= 0).all()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "prior, expected",
+    [
+        ("uniform", [0.5, 0.5]),
+        ("empirical", [0.75, 0.25]),
+        ([1, 3], [0.25, 0.75]),
+        ([0, 1], [0, 1]),
+    ],
+    ids=str,
+)
+def test_priors(name, prior, expected):
+    X, y = BARS
+    rows = np.r_[np.flatnonzero(y == "across")[:9], np.flatnonzero(y == "down")[:3]]
+    classifier = clone(CLASSIFIERS[name]).set_params(class_prior=prior, temperature=1.0)
+    found = classifier.fit(X[rows], y[rows])
+    np.testing.assert_allclose(found.class_prior_, expected)
+    if 0 in expected:
+        np.testing.assert_array_equal(found.predict_proba(X), [expected] * len(X))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"temperature": 0}, 'temperature must be "auto" or > 0, got 0'),
+        ({"temperature": "hot"}, 'temperature must be "auto" or > 0'),
+        ({"temperature": -1.0}, 'temperature must be "auto" or > 0'),
+        ({"class_prior": "equal"}, 'class_prior must be "empirical", "uniform" or'),
+        ({"class_prior": [1.0]}, "class_prior must hold 2 non-negative numbers"),
+        ({"class_prior": [1.0, -1.0]}, "class_prior must hold 2 non-negative numbers"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters(name, settings, message):
+    with pytest.raises(ValueError, match=message):
+        of_bars(name, **settings)
+
+
+@BOTH
+def test_labels(name):
+    X, y = BARS[0][:21], np.arange(21)
+    classifier = clone(CLASSIFIERS[name])
+    with pytest.raises(ValueError, match="least 2 classes, but the data contains one"):
+        classifier.fit(X, 0 * y)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        classifier.fit(X, y + 0.5)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        classifier.predict(X)
+    # One image a class is no regression.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", "The number of unique classes")
+        assert len(classifier.fit(X, y).classes_) == 21
+
+
+@BOTH
+def test_images_like_none_have_prior_probabilities(name):
+    """Stripes, a huge value, noise; and of one value, which copies know no edges of."""
+    X, y = load_digits(n_class=3, return_X_y=True)
+    classifier = clone(CLASSIFIERS[name]).set_params(class_prior=[0.2, 0.3, 0.5])
+    fitted, rng = classifier.fit(X[:36], y[:36]), np.random.default_rng(0)
+    rows = [np.tile([16.0, 0.0], 32), np.full(64, 1e6)]
+    if name == "likelihood":
+        rows += [np.zeros(64), np.full(64, 8.0)]
+    odd = np.vstack([rows, rng.choice([0.0, 16.0], (2, 64))])
+    assert fitted.outlier_proba(odd).min() > 0.9
+    with warnings.catch_warnings():  # of four images nothing is said, of six it is
+        warnings.simplefilter("ignore", FitWarning)
+        proba = fitted.predict_proba(odd)
+    np.testing.assert_allclose(proba, [fitted.class_prior_] * len(odd), atol=0.1)
+    # Negative controls: images of the classes, and without the outliers' share.
+    part = fitted.outlier_proba(X[36:136])
+    assert np.median(part) < 0.01 and (part > 0.5).mean() < 0.06
+    logs = fitted.predict_joint_log_proba(odd)
+    shares = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+    assert np.abs(shares - fitted.class_prior_).max() > 0.4
 
 
 @pytest.fixture(scope="module", params=CLASSIFIERS)
@@ -96,7 +217,7 @@ def test_patches_without_data_are_told(fitted):
     classifier.predict(np.concatenate([X, patchy[:4]]))
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@BOTH
 def test_patches_of_one_value_are_missing(name):
     """In images with noise, but for those that the training images have as well."""
     rng = np.random.default_rng(0)
@@ -129,7 +250,7 @@ def test_patches_of_one_value_are_missing(name):
     assert any("40 of 40 images have patches" in str(one.message) for one in told)
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@BOTH
 def test_a_corner_that_one_class_has_is_no_patch(name):
     X, y = load_digits(n_class=2, return_X_y=True)
     rng = np.random.default_rng(0)
@@ -154,7 +275,7 @@ def test_strings_are_no_images(fitted):
     )
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@BOTH
 def test_pixels_that_no_training_image_shows_do_not_count(name):
     X, y = load_digits(n_class=2, return_X_y=True)
     known = X[:24].copy()

@@ -3,13 +3,10 @@
 import pickle
 
 import numpy as np
-import pytest
 from scipy.ndimage import zoom
-from scipy.special import logsumexp
 from sklearn.datasets import load_digits
 
 from sktem import DeformableTemplateClassifier
-from sktem.exceptions import FitWarning
 from sktem.template.likelihoods import Likelihoods, Searches
 from tests.template.oracles import classifier, named_kinds, two_kinds
 
@@ -60,43 +57,6 @@ def test_what_is_explained_poorly_is_sought_again():
     label = searched(fitted, X).argmax(axis=1)
     wrong = [(logs.argmax(axis=1) != label).mean() for logs in (found, once)]
     assert wrong[0] < wrong[1]
-
-
-def unlike_digits():
-    """Images like no digit: blank, one value, a huge one, stripes, and noise."""
-    stripes = np.tile([16.0, 0.0], 32)
-    rng = np.random.default_rng(0)
-    rows = [np.zeros(64), np.full(64, 8.0), np.full(64, 1e6), stripes]
-    return np.vstack([rows, rng.choice([0.0, 16.0], (2, 64))])
-
-
-def test_images_like_none_have_prior_probabilities():
-    X, y = load_digits(n_class=3, return_X_y=True)
-    fitted = DeformableTemplateClassifier(
-        max_iter=8, template_landmarks=8, random_state=0,
-        class_prior=[0.2, 0.3, 0.5],
-    ).fit(X[:36], y[:36])  # fmt: skip
-    odd = unlike_digits()
-    assert fitted.outlier_proba(odd).min() > 0.9
-    with pytest.warns(FitWarning, match="farther from the training images"):
-        proba = fitted.predict_proba(odd)
-    np.testing.assert_allclose(
-        proba, np.tile(fitted.class_prior_, (len(odd), 1)), atol=0.1
-    )
-    # Negative control: without the outliers' share one of them is certain.
-    logs = fitted.predict_joint_log_proba(odd[:4])
-    assert np.exp(logs - logsumexp(logs, axis=1, keepdims=True)).max() > 0.9
-    part = fitted.outlier_proba(X[36:136])
-    assert np.median(part) < 0.01
-    assert (part > 0.5).mean() < 0.06
-    proba = fitted.predict_proba(X[36:136])
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
-    labels = fitted.classes_[proba.argmax(axis=1)]
-    np.testing.assert_array_equal(labels, fitted.predict(X[36:136]))
-    joint = fitted.predict_joint_log_proba(X[36:136])
-    shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-    mixed = shares + part[:, None] * (fitted.class_prior_ - shares)
-    np.testing.assert_allclose(proba, mixed, atol=1e-12)
 
 
 def test_gain_and_offset_are_nuisances():

@@ -1,5 +1,7 @@
 """The complete-data model of deformable templates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -310,9 +312,7 @@ def test_laplace_is_near(lattice):
     found = model.modes_of(y[None], params, 0)[1][0]
     assert abs(found - exact.log_likelihood) < 0.5
     # With little noise the posterior is narrow, and nearly Gaussian.
-    sharp = TemplateParams(
-        params.weights, params.coefficients, params.covariances, np.array([1e-4])
-    )
+    sharp = replace(params, noise_variances=np.array([1e-4]))
     image = Dense(model.grid).design(np.array([0.2, 0.1])) @ params.coefficients[0]
     values = Lattice(
         lambda Z: model.log_joint(np.repeat(image[None], len(Z), axis=0), Z, sharp),

@@ -4,12 +4,13 @@ Every row of a run is the same signal with a chain of its own, so that rows are
 independent and the error of the mean over rows is known.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sktem.e_step.random import spawn_generators
 from sktem.e_step.row_random import BATCH
-from sktem.models import TemplateParams
 from sktem.samplers import (
     DEFORMATION_SAMPLERS,
     MALA,
@@ -70,48 +71,24 @@ def test_moments(name, target, global_random_seed):
         assert not info.events
 
 
-class TooLittleNoise(DeformationMALA):
-    """Samples with a noise variance that is not the model's."""
-
-    def draw(self, model, X, Z, params, generators, iteration=1):
-        wrong = TemplateParams(
-            params.weights,
-            params.coefficients,
-            params.covariances,
-            params.noise_variances * 0.7,
-        )
-        return super().draw(model, X, Z, wrong, generators, iteration)
-
-
-class WrongPrior(DeformationMALA):
-    def draw(self, model, X, Z, params, generators, iteration=1):
-        wrong = TemplateParams(
-            params.weights,
-            params.coefficients,
-            params.covariances * 1.6,
-            params.noise_variances,
-        )
-        return super().draw(model, X, Z, wrong, generators, iteration)
-
-
-class ForgetsTheData(DeformationMALA):
-    def draw(self, model, X, Z, params, generators, iteration=1):
-        return super().draw(model, X * np.nan, Z, params, generators, iteration)
-
-
 @pytest.mark.parametrize(
-    "wrong",
+    "kind, noise, prior, data",
     [
-        DeformationULA(step=0.5, n_steps=3),
-        TooLittleNoise(n_steps=3),
-        WrongPrior(n_steps=3),
-        ForgetsTheData(n_steps=3),
+        (DeformationULA(step=0.5, n_steps=3), 1.0, 1.0, 1.0),
+        (DeformationMALA(n_steps=3), 0.7, 1.0, 1.0),
+        (DeformationMALA(n_steps=3), 1.0, 1.6, 1.0),
+        (DeformationMALA(n_steps=3), 1.0, 1.0, np.nan),
     ],
-    ids=lambda sampler: type(sampler).__name__,
+    ids=["coarse steps", "too little noise", "wrong prior", "forgets the data"],
 )
-def test_wrong_samplers_are_found(wrong, target, global_random_seed):
+def test_wrong_samplers_are_found(kind, noise, prior, data, target, global_random_seed):
     model, params, Y, exact = target
-    means, _ = row_means(wrong, model, params, Y, global_random_seed)
+    wrong = replace(
+        params,
+        covariances=prior * params.covariances,
+        noise_variances=noise * params.noise_variances,
+    )
+    means, _ = row_means(kind, model, wrong, data * Y, global_random_seed)
     assert standard_errors(means, exact).max() > 1.5 * LIMIT
 
 
@@ -122,12 +99,7 @@ def test_bias_of_unadjusted_langevin(step, target, global_random_seed):
     In whitened coordinates of unit precision, the variance is 1 / (1 - step / 2).
     """
     model, params, Y, _ = target
-    flat = TemplateParams(
-        params.weights,
-        0 * params.coefficients,
-        params.covariances,
-        params.noise_variances,
-    )
+    flat = replace(params, coefficients=0 * params.coefficients)
     n_steps = int(np.ceil(1 / step))
     sampler = DeformationULA(step=step, n_steps=n_steps)
     means, info = row_means(sampler, model, flat, Y, global_random_seed, kept=30)
