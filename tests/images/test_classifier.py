@@ -133,11 +133,11 @@ def test_images_like_none_have_prior_probabilities(name):
     with warnings.catch_warnings():  # of four images nothing is said, of six it is
         warnings.simplefilter("ignore", FitWarning)
         proba = fitted.predict_proba(odd)
+        logs = fitted.predict_joint_log_proba(odd)
     np.testing.assert_allclose(proba, [fitted.class_prior_] * len(odd), atol=0.1)
     # Negative controls: images of the classes, and without the outliers' share.
     part = fitted.outlier_proba(X[36:136])
     assert np.median(part) < 0.01 and (part > 0.5).mean() < 0.06
-    logs = fitted.predict_joint_log_proba(odd)
     shares = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
     assert np.abs(shares - fitted.class_prior_).max() > 0.4
 
