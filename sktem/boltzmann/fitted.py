@@ -189,7 +189,7 @@ class FittedMachine:
             values = self.partition.plans["auto"].moments(self.params)
         if values is None:
             chains = self.new_chains(MARGINAL_CHAINS, n_steps, rng)
-            values = model.free_gibbs(self.params, chains, 1, draw_seed(rng)).values
+            values = model.gibbs(self.params, chains, 1, draw_seed(rng)).values
         if self.has_spins:
             values = spin_moments(model, values)
         return model.biases_by_unit(values), model.weights_by_unit(values)

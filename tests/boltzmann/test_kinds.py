@@ -114,7 +114,7 @@ def test_chains_and_draws(kind):
     exact = model.free_exact(params)[1]
     narrow = params.astype(np.float32)
     chains = model.new_chains(4000, rng)
-    found = model.free_gibbs(narrow, chains, 100, np.uint64(3)).values
+    found = model.gibbs(narrow, chains, 100, np.uint64(3)).values
     assert np.abs(found - exact).max() < 0.08
     assert np.abs(model.independent(params) - exact).max() > 0.2
     drawn = exact_partition(model).draw(params, 20000, rng)
@@ -163,9 +163,7 @@ def test_given_a_part(kind):
         assert (np.abs(drawn.mean(axis=0) - expected[size:]) < 4.5 * error).all()
     chains = model.new_chains(many, rng)
     narrow, X = params.astype(np.float32), X.astype(np.float32)
-    chains = model.posterior_gibbs(
-        narrow, X, observed, chains, 100, np.uint64(5), False
-    ).chains
+    chains = model.moved(narrow, chains, 100, np.uint64(5), X, observed)
     found = model.visible_means(narrow, X, observed, chains).mean(axis=0)
     unseen = ~observed[0]
     np.testing.assert_allclose(found[unseen], means[0, unseen], atol=0.04)

@@ -66,8 +66,8 @@ class GibbsPosterior:
 
     def expect(self, model, params, X, observed, chains, rng, progress):
         """Return the mean statistics of a batch, see `ExactPosterior.expect`."""
-        return model.posterior_gibbs(
-            params, X, observed, chains, self.n_sweeps, draw_seed(rng),
+        return model.gibbs(
+            params, chains, self.n_sweeps, draw_seed(rng), X, observed,
             self.rao_blackwell,
         )  # fmt: skip
 

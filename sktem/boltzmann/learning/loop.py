@@ -129,8 +129,7 @@ class ContrastiveEpochs:
         if state.chains is None:
             state.chains = model.new_chains(settings.n_chains, rng, state.params)
         n_sweeps, seed = self.rounds.policy.to_the_maximum, draw_seed(rng)
-        moved = model.free_gibbs(state.params, state.chains, n_sweeps, seed, False)
-        state.chains = moved.chains
+        state.chains = model.moved(state.params, state.chains, n_sweeps, seed)
 
     def finish(self, on_epoch) -> None:
         """Leave the state as it is."""

@@ -206,4 +206,4 @@ def _negative_start(settings, params, X, observed, rng):
     model = settings.model
     start = posterior_start(model, params, X, observed, rng)
     sweeps, seed = settings.n_gibbs_e, draw_seed(rng)
-    return model.posterior_gibbs(params, X, observed, start, sweeps, seed, False).chains
+    return model.moved(params, start, sweeps, seed, X, observed)

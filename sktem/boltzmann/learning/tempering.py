@@ -223,4 +223,5 @@ def free_moments(
     if replicas is not None:
         cold = replicas.move(model, params, cold, max(n_sweeps - 1, 1), rng)
         n_sweeps = 1
-    return model.free_gibbs(params, cold, n_sweeps, draw_seed(rng), rao_blackwell)
+    seed = draw_seed(rng)
+    return model.gibbs(params, cold, n_sweeps, seed, rao_blackwell=rao_blackwell)

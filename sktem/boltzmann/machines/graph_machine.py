@@ -81,17 +81,6 @@ class GraphMachine(BoltzmannModel):
         self.clamped_share = np.where(a == b, 0.5, a).astype(np.float32)
         self.free_share = np.full(graph.n_edges, 0.5, np.float32)
 
-    @property
-    def has_exact_posterior(self) -> bool:
-        """Whether the hidden units can be summed out at little cost."""
-        return self.plan is not None or self.n_hidden == 0
-
-    @property
-    def _exact_plan(self) -> EliminationPlan:
-        if self.plan is None:
-            raise ValueError("the hidden units of this machine cannot be summed out")
-        return self.plan
-
     def initial_params(self, logits, rng, size=0.5) -> np.ndarray:
         """Return visible biases at the base rates and small weights of hidden units."""
         params = np.zeros(self.n_parameters)
@@ -215,14 +204,6 @@ class GraphMachine(BoltzmannModel):
 
     # Chains and states.
 
-    def states_of(self, X, chains=None) -> np.ndarray:
-        """Return states with the visible units at X and hidden units as in `chains`."""
-        states = np.full((self.n_units, len(X)), 0.5, np.float32)
-        if chains is not None:
-            states[:] = chains
-        states[self.visible] = X.T
-        return states
-
     def new_chains(self, n, rng, like=None) -> np.ndarray:
         """Return chains of fair coins."""
         return (rng.random((n, self.n_units)) < 0.5).T.astype(np.float32, order="C")
@@ -263,25 +244,29 @@ class GraphMachine(BoltzmannModel):
 
     # Expectations under the posterior and under the model.
 
-    def posterior_gibbs(
-        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
+    def gibbs(
+        self, params, chains, n_sweeps, seed, X=None, observed=None, rao_blackwell=True
     ) -> Moments:
-        """Move posterior chains and return the mean of phi."""
+        """Move chains and return the mean of phi."""
         states, clamped, order, share = self._clamp(X, observed, chains)
         self.sweep(params, states, n_sweeps, seed, order, clamped)
+        if rao_blackwell is None:
+            return Moments(None, states)
         means = None
         if rao_blackwell:
             means = self.conditional_means(params, states, order, clamped)
         return Moments(self.mean_statistics(states, means, share), states)
 
-    def _clamp(self, X, observed, chains):
+    def _clamp(self, X, observed, chains=None):
         """Return states, clamped values, the units to visit and the edges' shares."""
-        if observed is None:
-            states = self.states_of(X, chains)
-            return states, None, self.hidden_order, self.clamped_share
+        if X is None:
+            return chains, None, self.order, None
         states = np.full((self.n_units, len(X)), 0.5, np.float32)
         if chains is not None:
             states[:] = chains
+        if observed is None:
+            states[self.visible] = X.T
+            return states, None, self.hidden_order, self.clamped_share
         clamped = np.zeros(states.shape, np.uint8)
         clamped[self.visible] = observed.T
         states[self.visible] = np.where(observed, X, states[self.visible].T).T
@@ -289,7 +274,7 @@ class GraphMachine(BoltzmannModel):
 
     def posterior_mean_field(self, params, X, observed, n_iterations) -> Moments:
         """Return the mean of phi under mean field."""
-        states, clamped, order, _ = self._clamp(X, observed, None)
+        states, clamped, order, _ = self._clamp(X, observed)
         self.sweep(params, states, n_iterations, 0, order, clamped, means=True)
         return Moments(self.mean_statistics(states), means=states)
 
@@ -301,7 +286,7 @@ class GraphMachine(BoltzmannModel):
 
     def posterior_exact(self, params, X) -> Moments:
         """Return the exact mean of phi given X."""
-        states = self.states_of(X)
+        states = self._clamp(X, None)[0]
         _, means, pairs = self._exact_marginals(params, X)
         states[self.hidden] = means
         values = self.mean_statistics(states)
@@ -330,23 +315,6 @@ class GraphMachine(BoltzmannModel):
         entries = 0 if self.plan is None else self.plan.n_entries
         per_row = 5 * self.n_parameters + 60 * entries
         return 30 * self._whole_plan.n_operations + n_rows * per_row
-
-    def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
-        """Move chains of the model and return the mean of phi."""
-        self.sweep(params, chains, n_sweeps, seed)
-        means = self.conditional_means(params, chains) if rao_blackwell else None
-        return Moments(self.mean_statistics(chains, means), chains)
-
-    def moved(
-        self, params, chains, n_sweeps, seed, X=None, observed=None
-    ) -> np.ndarray:
-        """Return chains after transitions, of the model or with some units clamped."""
-        if X is None:
-            self.sweep(params, chains, n_sweeps, seed)
-            return chains
-        states, clamped, order, _ = self._clamp(X, observed, chains)
-        self.sweep(params, states, n_sweeps, seed, order, clamped)
-        return states
 
     def independent(self, params) -> np.ndarray:
         """Return biases with neighbours on half the time, and no weights."""
@@ -413,25 +381,18 @@ class GraphMachine(BoltzmannModel):
     def hidden_means(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field."""
         if self.has_exact_posterior and observed is None:
-            if self.n_hidden == 0:
-                return np.empty((len(X), 0))
             return self._exact_marginals(params, X)[1].T
         moments = self.posterior_mean_field(params, X, observed, n_iterations)
         return moments.means[self.hidden].T.astype(np.float64)
 
     def log_unnormalised(self, params, X) -> np.ndarray:
         """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h."""
-        out = self._visible_part(params, X)
-        if self.n_hidden:
-            fields = self.hidden_fields(params, X)
-            weights = params[self.n_units :][self.hidden_edges]
-            out = out + self._exact_plan.log_sums(fields, weights, self.n_jobs)
-        return out
-
-    def _visible_part(self, params, X):
         states = np.zeros((self.n_units, len(X)), np.float64)
         states[self.visible] = X.T
-        return self.log_potentials(params, states)
+        fields = self.hidden_fields(params, X)
+        weights = params[self.n_units :][self.hidden_edges]
+        sums = self._exact_plan.log_sums(fields, weights, self.n_jobs)
+        return self.log_potentials(params, states) + sums
 
     def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return the mean-field lower bound of `log_unnormalised`."""

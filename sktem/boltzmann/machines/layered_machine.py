@@ -98,12 +98,6 @@ class LayeredMachine(BoltzmannModel):
         """Whether the hidden units can be summed out at little cost."""
         return len(self.sizes) == 2 or self.plan is not None
 
-    @property
-    def _exact_plan(self) -> EliminationPlan:
-        if self.plan is None:
-            raise ValueError("the hidden units of this machine cannot be summed out")
-        return self.plan
-
     def initial_params(self, logits, rng, size=0.5) -> np.ndarray:
         """Return visible biases at the base rates and small weights."""
         start = np.zeros(self.n_parameters, self.dtype)
@@ -193,27 +187,10 @@ class LayeredMachine(BoltzmannModel):
 
     # Expectations under the posterior and under the model.
 
-    def posterior_gibbs(
-        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
+    def gibbs(
+        self, params, chains, n_sweeps, seed, X=None, observed=None, rao_blackwell=True
     ) -> Moments:
-        """Move posterior chains and return the mean of phi."""
-        return self._moments(params, chains, n_sweeps, seed, rao_blackwell, X, observed)
-
-    def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
-        """Move chains of the model and return the mean of phi."""
-        return self._moments(params, chains, n_sweeps, seed, rao_blackwell)
-
-    def moved(self, params, chains, n_sweeps, seed, X=None, observed=None):
-        """Return chains after transitions, of the model or with some units clamped."""
-        return self._moments(params, chains, n_sweeps, seed, None, X, observed).chains
-
-    def _moments(
-        self, params, chains, n_sweeps, seed, rao_blackwell, X=None, observed=None
-    ) -> Moments:
-        """Move chains and return mean statistics, by blocks of rows.
-
-        With `rao_blackwell` None the chains alone.
-        """
+        """Move chains and return the mean of phi, by blocks of rows."""
         operations, n = operations_of(params), chains.shape[0]
         new = operations.empty((n, self.layout.n_odd), operations.xp.float32)
 

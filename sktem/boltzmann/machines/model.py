@@ -18,6 +18,7 @@ import numpy as np
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.machines.layer_operations import operations_of
+from sktem.boltzmann.normalisation.elimination import EliminationPlan
 from sktem.graphs import Graph
 
 __all__ = ["BoltzmannModel", "Moments", "entropy"]
@@ -40,7 +41,7 @@ class Moments:
         Means of the units, laid out as chains; None where draws were made.
     """
 
-    values: np.ndarray
+    values: Any
     chains: Any = None
     means: Any = None
 
@@ -85,6 +86,7 @@ class BoltzmannModel(ABC):
     row_axis = 0
 
     n_jobs: int | None
+    plan: EliminationPlan | None
 
     def with_n_jobs(self, n_jobs) -> BoltzmannModel:
         """Return the model with this number of threads.
@@ -106,9 +108,15 @@ class BoltzmannModel(ABC):
         return other
 
     @property
-    @abstractmethod
     def has_exact_posterior(self) -> bool:
         """Whether the hidden units can be summed out at little cost."""
+        return self.plan is not None
+
+    @property
+    def _exact_plan(self) -> EliminationPlan:
+        if self.plan is None:
+            raise ValueError("the hidden units of this machine cannot be summed out")
+        return self.plan
 
     @abstractmethod
     def initial_params(self, logits, rng, size=0.5) -> np.ndarray:
@@ -332,25 +340,25 @@ class BoltzmannModel(ABC):
         """
 
     @abstractmethod
-    def posterior_gibbs(
-        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
+    def gibbs(
+        self, params, chains, n_sweeps, seed, X=None, observed=None, rao_blackwell=True
     ) -> Moments:
-        """Move posterior chains, one per row, and return the mean of phi.
+        """Move chains, possibly in place, and return the mean of phi.
 
         Parameters
         ----------
-        params : ndarray of shape (n_parameters,)
+        params : array of shape (n_parameters,)
             Parameters.
-        X, observed : ndarray of shape (n, n_visible)
-            Visible values, and which are observed.
-        chains : ndarray
-            n chains.
+        chains : array
+            Chains of the model or, with X, one for each of its rows.
         n_sweeps : int
             Transitions.
         seed : numpy.uint64
             Seed of the draws.
-        rao_blackwell : bool, default=True
-            Conditional means in place of last draws.
+        X, observed : array of shape (n, n_visible) or None, default=None
+            Values that clamp the visible units, and which of them do; None for all.
+        rao_blackwell : bool or None, default=True
+            Conditional means in place of last draws. None returns chains alone.
 
         Returns
         -------
@@ -377,33 +385,10 @@ class BoltzmannModel(ABC):
             Mean statistics and means of the units.
         """
 
-    @abstractmethod
-    def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
-        """Move chains of the model, possibly in place, and return the mean of phi.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-        chains : ndarray
-            Chains.
-        n_sweeps : int
-            Transitions.
-        seed : numpy.uint64
-            Seed of the draws.
-        rao_blackwell : bool, default=True
-            Conditional means in place of last draws.
-
-        Returns
-        -------
-        Moments
-            Mean statistics and the chains.
-        """
-
     def moved(self, params, chains, n_sweeps, seed, X=None, observed=None) -> Any:
         """Return chains after transitions, of the model or with some units clamped.
 
-        As `free_gibbs`, or with X as `posterior_gibbs`, without means.
+        As `gibbs`, without means.
 
         Parameters
         ----------
@@ -423,11 +408,7 @@ class BoltzmannModel(ABC):
         ndarray
             Chains.
         """
-        if X is None:
-            return self.free_gibbs(params, chains, n_sweeps, seed, False).chains
-        return self.posterior_gibbs(
-            params, X, observed, chains, n_sweeps, seed, False
-        ).chains
+        return self.gibbs(params, chains, n_sweeps, seed, X, observed, None).chains
 
     @abstractmethod
     def independent(self, params) -> Any:

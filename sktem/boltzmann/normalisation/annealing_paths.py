@@ -45,7 +45,7 @@ class GraphPath:
         self.model, self.params, self.X = model, params, X
         if X is None:
             chains = model.new_chains(100, rng)
-            moments = model.free_gibbs(params, chains, SWEEPS, draw_seed(rng))
+            moments = model.gibbs(params, chains, SWEEPS, draw_seed(rng))
             self.free = model.order
             logits = _logits(moments.values[: model.n_units], 100)
             self.logits = logits.astype(np.float32)[:, None]
@@ -120,7 +120,7 @@ class LayerPath:
         if X is None:
             self.first = 0
             chains = model.new_chains(100, rng, params)
-            moments = model.free_gibbs(params, chains, SWEEPS, draw_seed(rng)).values
+            moments = model.gibbs(params, chains, SWEEPS, draw_seed(rng)).values
             even = self._logits_of_even(moments)
             odd = _logits(model.layout.odd_biases(moments), 100)
             self.even, self.odd = even[None, :], odd[None, :]

@@ -142,7 +142,7 @@ def test_nothing_depends_on_threads(kind):
         model, params, rng = machine(kind)
         model.n_jobs = n_jobs
         chains = model.new_chains(1000, rng)
-        moments = model.free_gibbs(params, chains, 3, 5)
+        moments = model.gibbs(params, chains, 3, 5)
         results.append((moments.values, moments.chains))
     for values, chains in results[1:]:
         np.testing.assert_array_equal(values, results[0][0])

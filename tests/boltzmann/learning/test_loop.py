@@ -82,13 +82,13 @@ def test_algorithm_1(momentum, decay, centering):
             else:
                 chains = posterior_start(MODEL, theta, X[rows], None, rng)
             visible = X[rows].astype(np.float32)
-            phi = MODEL.posterior_gibbs(theta, visible, None, chains, 4, draw_seed(rng))
+            phi = MODEL.gibbs(theta, chains, 4, draw_seed(rng), visible)
             for column, row in enumerate(rows):
                 hidden[row] = phi.chains[:, column].copy()
             mu = phi.values if mu is None else mu + a[epoch] * (phi.values - mu)
             if model_chains is None:
                 model_chains = MODEL.new_chains(20, rng)
-            negative = MODEL.free_gibbs(theta, model_chains, 2, draw_seed(rng))
+            negative = MODEL.gibbs(theta, model_chains, 2, draw_seed(rng))
             gradient = mu - negative.values
             gradient[MODEL.n_units :] -= decay * theta[MODEL.n_units :]
             n_updates += 1
@@ -120,7 +120,7 @@ def test_centred_updates_do_not_depend_on_what_is_called_one(centering, monkeypa
         _, units, edges = enumerate_moments(MODEL.graph, params[:n], params[n:])
         return Moments(np.concatenate([units, edges]), chains)
 
-    monkeypatch.setattr(MODEL, "free_gibbs", exact)
+    monkeypatch.setattr(MODEL, "gibbs", exact)
     run = settings("pcd", ExactPosterior(), centering=centering)
     one, two = start(), start()
     two.params = turned(two.params)
@@ -201,7 +201,7 @@ def test_the_algorithm_as_printed():
             chains = np.stack([chains_of[row] for row in order], axis=1)
         else:
             chains = posterior_start(MODEL, theta, X[order], None, rng)
-        drawn = MODEL.posterior_gibbs(theta, visible, None, chains, 4, draw_seed(rng))
+        drawn = MODEL.gibbs(theta, chains, 4, draw_seed(rng), visible)
         for row, column, phi in zip(
             order, drawn.chains.T, statistics(drawn.chains), strict=True
         ):
@@ -209,7 +209,7 @@ def test_the_algorithm_as_printed():
             mu[row] = phi if row not in mu else mu[row] + a * (phi - mu[row])
         if model_chains is None:
             model_chains = MODEL.new_chains(20, rng)
-        model_chains = MODEL.free_gibbs(theta, model_chains, 2, draw_seed(rng)).chains
+        model_chains = MODEL.gibbs(theta, model_chains, 2, draw_seed(rng)).chains
         positive = np.mean([mu[row] for row in range(30)], axis=0)
         theta = theta + b * (positive - statistics(model_chains).mean(axis=0))
     np.testing.assert_allclose(state.params, theta, rtol=1e-6)

@@ -129,8 +129,8 @@ def test_same_uniforms_same_draws(sizes, rao_blackwell, xp, monkeypatch):
     for clamp, other in (((None, None), (None, None)), ((X, None), (Y, None)),
                          ((X, observed), (Y, seen))):  # fmt: skip
         one, two = (
-            model._moments(theta, xp.asarray(chains), 6, seed, rao_blackwell, *other),
-            model._moments(params, chains.copy(), 6, seed, rao_blackwell, *clamp),
+            model.gibbs(theta, xp.asarray(chains), 6, seed, *other, rao_blackwell),
+            model.gibbs(params, chains.copy(), 6, seed, *clamp, rao_blackwell),
         )
         same(one.chains, two.chains, 0)
         same(one.values, two.values)
@@ -183,7 +183,7 @@ def test_draws_have_the_moments_of_enumeration(kind, factor, xp):
     rng = np.random.default_rng(0)
     theta = xp.asarray(case.params * np.float32(factor))
     chains = model.new_chains(n, rng, like=theta)
-    moments = model.free_gibbs(theta, chains, 40, draw_seed(rng))
+    moments = model.gibbs(theta, chains, 40, draw_seed(rng))
     found = case.flat(to_numpy(moments.values))
     score = worst_score(found, exact, case.variances(exact), n)
     assert score < 4.5 if factor == 1 else score > 6

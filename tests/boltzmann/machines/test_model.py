@@ -181,8 +181,8 @@ def test_free_gibbs(kind, rao_blackwell, global_random_seed):
     rng = np.random.default_rng(global_random_seed)
     model, exact = problem.model, problem.moments()
     chains = model.new_chains(N, rng)
-    moments = model.free_gibbs(
-        problem.params, chains, 60, draw_seed(rng), rao_blackwell
+    moments = model.gibbs(
+        problem.params, chains, 60, draw_seed(rng), rao_blackwell=rao_blackwell
     )
     found = problem.flat(moments.values)
     assert worst_score(found, exact, problem.variances(exact), N) < 4.5
@@ -194,7 +194,7 @@ def test_the_test_of_samplers_can_fail(kind):
     model, exact = problem.model, problem.moments()
     rng = np.random.default_rng(0)
     params = problem.params * np.float32(0.9)
-    moments = model.free_gibbs(params, model.new_chains(N, rng), 60, draw_seed(rng))
+    moments = model.gibbs(params, model.new_chains(N, rng), 60, draw_seed(rng))
     found = problem.flat(moments.values)
     assert worst_score(found, exact, problem.variances(exact), N) > 6
 
@@ -207,8 +207,8 @@ def test_posterior_gibbs(kind, rao_blackwell, global_random_seed):
     model, params = problem.model, problem.params
     X = np.repeat(problem.X[:1], N, axis=0)
     chains = posterior_start(model, params, X, None, rng)
-    moments = model.posterior_gibbs(
-        params, X.astype(np.float32), None, chains, 30, draw_seed(rng), rao_blackwell
+    moments = model.gibbs(
+        params, chains, 30, draw_seed(rng), X.astype(np.float32), None, rao_blackwell
     )
     exact, _ = problem.given(problem.X[0])
     found = problem.flat(moments.values)
@@ -225,7 +225,7 @@ def test_posterior_gibbs_with_missing_values(kind, global_random_seed):
     X = np.repeat(np.where(seen, x, 0.5)[None], N, axis=0).astype(np.float32)
     observed = np.repeat(seen[None], N, axis=0)
     chains = posterior_start(model, params, X, observed, rng)
-    moments = model.posterior_gibbs(params, X, observed, chains, 40, draw_seed(rng))
+    moments = model.gibbs(params, chains, 40, draw_seed(rng), X, observed)
     exact, _ = problem.given(x, seen)
     found = problem.flat(moments.values)
     assert worst_score(found, exact, problem.variances(exact), N) < 4.5
@@ -241,8 +241,8 @@ def test_rao_blackwellised_statistics_have_less_noise(kind):
         chains = model.new_chains(50, rng)
         values = []
         for _ in range(200):
-            moments = model.free_gibbs(
-                params, chains, 20, draw_seed(rng), rao_blackwell
+            moments = model.gibbs(
+                params, chains, 20, draw_seed(rng), rao_blackwell=rao_blackwell
             )
             chains = moments.chains
             values.append(moments.values)
@@ -343,7 +343,7 @@ def test_gaussian_machines(sizes):
     np.testing.assert_allclose(found, posterior @ hidden, atol=1e-4)
     n = N
     chains = model.new_chains(n, rng)
-    values = model.free_gibbs(params, chains, 60, draw_seed(rng)).values
+    values = model.gibbs(params, chains, 60, draw_seed(rng)).values
     mass = np.exp(energies - exact)
     first = mass @ means
     second = mass @ (means**2 + variances)
