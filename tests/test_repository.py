@@ -51,7 +51,6 @@ STILL_WIDE = {
     "_spread",
     "_walks",
     "compared",
-    "draw_group",
     "eliminate",
     "iterate_batches",
     "marginalise",

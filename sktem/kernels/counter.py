@@ -34,7 +34,7 @@ _MANTISSA_BITS = np.int32(23)
 
 #: A field times this is what `odds` takes.
 MINUS_LOG2_E = np.float32(-1.4426950408889634)
-#: The bound of the exponents of `small_power_of_two`.
+#: The bound of the exponents of `power_of_two`.
 LARGEST_POWER = np.float32(115.0)
 #: An integer of `hashed` is below this.
 TWO_24 = np.float32(2.0**24)
@@ -100,12 +100,6 @@ def power_of_two(x):
     """Equal ``2.0 ** np.clip(x, -115, 115)`` in float32, to 2e-7 relative."""
     x = x if x < LARGEST_POWER else LARGEST_POWER
     x = x if x > -LARGEST_POWER else -LARGEST_POWER
-    return small_power_of_two(x)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def small_power_of_two(x):
-    """Equal ``2.0 ** x`` in float32, to 2e-7 relative, for x from -115 to 115."""
     shifted = x + _ROUNDER
     r = x - (shifted - _ROUNDER)
     square = r * r

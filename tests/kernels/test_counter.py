@@ -12,7 +12,6 @@ from sktem.kernels.counter import (
     lane_number,
     odds,
     power_of_two,
-    small_power_of_two,
 )
 from tests.oracles import for_python
 
@@ -111,5 +110,3 @@ def test_powers():
     assert power_of_two(np.float32(200)) == power_of_two(np.float32(115))
     assert power_of_two(np.float32(-200)) == power_of_two(np.float32(-115))
     assert odds(np.float32(0)) == 2
-    for value in x[::100]:
-        assert small_power_of_two(value) == power_of_two(value)

@@ -11,7 +11,6 @@ from numba import njit
 
 from sktem.boltzmann.kernels.bit_draws import byte_lane
 from sktem.kernels.counter import (
-    LARGEST_POWER,
     MINUS_LOG2_E,
     TWO_24,
     halves,
@@ -20,7 +19,6 @@ from sktem.kernels.counter import (
     lane_number,
     mixed,
     odds,
-    small_power_of_two,
 )
 
 _ONE = np.float32(1.0)
@@ -74,28 +72,6 @@ def draw_unit(x, low, high, lanes, first, whole):
     for c in range(x.shape[0]):
         drawn = (first[c] + (hashed(low, high, lanes[c]) + _HALF)) * odds(x[c]) < whole
         x[c] = _ONE if drawn else _ZERO
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def draw_group(out, states, k, indices, weights, bias, low, high, lanes, first, whole):
-    """Equal `add_field` of one group and `draw_unit`, in one pass over the chains.
-
-    `out` must not be one of the neighbours: otherwise there are no vector instructions.
-    """
-    w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-    x0, x1 = states[indices[k]], states[indices[k + 1]]
-    x2, x3 = states[indices[k + 2]], states[indices[k + 3]]
-    if abs(bias) + abs(w0) + abs(w1) + abs(w2) + abs(w3) < LARGEST_POWER:
-        # No field can be out of bounds, which saves a fifth of the time.
-        for c in range(out.shape[0]):
-            x = (bias + w0 * x0[c]) + w1 * x1[c] + (w2 * x2[c] + w3 * x3[c])
-            h = first[c] + (hashed(low, high, lanes[c]) + _HALF)
-            out[c] = _ONE if h + h * small_power_of_two(x) < whole else _ZERO
-    else:
-        for c in range(out.shape[0]):
-            x = bias + w0 * x0[c] + w1 * x1[c] + w2 * x2[c] + w3 * x3[c]
-            drawn = (first[c] + (hashed(low, high, lanes[c]) + _HALF)) * odds(x) < whole
-            out[c] = _ONE if drawn else _ZERO
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
@@ -153,22 +129,11 @@ def sweeps(
     new = np.empty(width, np.float32)
     masked = clamped.shape[0] > 0
     shifted = offsets.shape[0] > 0
-    plain = not (masked or shifted or means)
     for sweep in range(n_sweeps):
         for position in range(order.shape[0]):
             u = order[position]
             row = local[u]
             low, high = halves(mixed(seed, np.uint64(sweep), np.uint64(u)))
-            k, few = indptr[u], indptr[u + 1] <= indptr[u] + 4
-            whole = _ONE
-            if not means:
-                whole = first_bytes(first, low, high, shared, shifts, few)
-            if plain and indptr[u + 1] == k + 4:
-                draw_group(
-                    result[u], local, k, indices, weights, biases[u], low, high, lanes,
-                    first, whole,
-                )  # fmt: skip
-                continue
             add_field(new, local, u, indptr, indices, weights, biases[u])
             if shifted:
                 shift = offsets[u]
@@ -177,6 +142,8 @@ def sweeps(
             if means:
                 mean_unit(new)
             else:
+                few = indptr[u + 1] <= indptr[u] + 4
+                whole = first_bytes(first, low, high, shared, shifts, few)
                 draw_unit(new, low, high, lanes, first, whole)
             if masked:
                 hold = clamped[u]

@@ -43,11 +43,8 @@ class GraphSweeps:
         self.indptr = np.concatenate([[0], np.cumsum(groups)]).astype(np.int64)
         place = np.repeat(self.indptr[:-1] - starts[:-1], degrees)
         place += np.arange(len(units))
-        # Filled up with the first neighbour, at weight zero: were it the unit itself,
-        # a draw could not go straight to its place.
-        first = np.zeros(graph.n_units, units.dtype)
-        first[degrees > 0] = units[starts[:-1][degrees > 0]]
-        self.indices = np.repeat(first, groups)
+        # Filled up with the unit itself, at weight zero.
+        self.indices = np.repeat(np.arange(graph.n_units, dtype=units.dtype), groups)
         self.indices[place] = units
         self._place, self._edge = place, edges
         self._nothing = np.empty((0, 0), np.float32)
