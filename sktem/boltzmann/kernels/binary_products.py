@@ -96,8 +96,7 @@ def _adder(n_tables):
     return add_listed
 
 
-_add_16, _add_8, _add_4 = _adder(TABLES), _adder(8), _adder(4)
-_add_2, _add_1 = _adder(2), _adder(1)
+_add_16, _add_4, _add_1 = _adder(TABLES), _adder(4), _adder(1)
 
 
 @njit(cache=True, nogil=True)
@@ -111,20 +110,14 @@ def aligned_rows(n):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add_rest(n_tables, total_at, table_at, code_at):
     """Equal ``sums += sum(tables[t, codes[t]] for t in range(n_tables))``, for < 16."""
-    if n_tables & 8:
-        _add_8(total_at, table_at, code_at)
-        table_at += np.uint64(8) * _TABLE
-        code_at += np.uint64(8)
-    if n_tables & 4:
+    for _ in range(n_tables // 4):
         _add_4(total_at, table_at, code_at)
         table_at += np.uint64(4) * _TABLE
         code_at += np.uint64(4)
-    if n_tables & 2:
-        _add_2(total_at, table_at, code_at)
-        table_at += np.uint64(2) * _TABLE
-        code_at += np.uint64(2)
-    if n_tables & 1:
+    for _ in range(n_tables % 4):
         _add_1(total_at, table_at, code_at)
+        table_at += _TABLE
+        code_at += np.uint64(1)
 
 
 @njit(inline="always")
