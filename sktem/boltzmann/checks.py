@@ -18,8 +18,10 @@ from sktem.validation import validate_data
 
 __all__ = [
     "ValueRule",
+    "check_arrays",
     "check_parameters",
     "check_rows",
+    "refuse_missing",
     "table_of_fit",
     "visible_values",
 ]
@@ -101,16 +103,7 @@ def table_of_fit(machine, X):
     return table, table.encode(X)
 
 
-def _table_rows(machine, X, method, allow_nan):
-    """Return encoded rows of a table whose columns are known."""
-    validate_data(machine, X, reset=False, skip_check_array=True)
-    X = machine.fitted_.units.table.encode(X)
-    if not allow_nan:
-        _refuse_missing(X, method)
-    return X
-
-
-def _refuse_missing(X, method):
+def refuse_missing(X, method):
     """Raise if values are missing where they have to be known."""
     values = X.data if sparse.issparse(X) else X
     if bool(arrays_of(values).xp.any(arrays_of(values).xp.isnan(values))):
@@ -120,11 +113,12 @@ def _refuse_missing(X, method):
         )
 
 
-def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
-    """Return X, checked; float32 and float64 stay."""
-    rule = ValueRule.of(machine, reset)
-    if is_tabular(rule.kind):
-        return _table_rows(machine, X, method, allow_nan)
+def check_rows(machine, X, *, reset):
+    """Return X, checked but for its range; float32 and float64 stay."""
+    kind = machine.visible if reset else kind_of(machine)
+    if is_tabular(kind):
+        validate_data(machine, X, reset=False, skip_check_array=True)
+        return machine.fitted_.units.table.encode(X)
     arrays = input_arrays(X)
     if not arrays.is_numpy and machine.graph is not None:
         raise ValueError(
@@ -132,20 +126,15 @@ def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
             f"{arrays.xp.__name__}: give hidden_layer_sizes in place of graph, or "
             "X as a NumPy array"
         )
-    X = validate_data(
+    return validate_data(
         machine,
         X,
         reset=reset,
-        accept_sparse="csr" if rule.kind in ("auto", "binary") else False,
+        accept_sparse="csr" if kind in ("auto", "binary") else False,
         dtype=[arrays.xp.float64, arrays.xp.float32],
         order="C" if arrays.is_numpy else None,
         ensure_all_finite="allow-nan",
     )
-    if not allow_nan:
-        _refuse_missing(X, method)
-    if not reset:
-        _check_arrays(machine, X, method)
-    return visible_values(rule, X)
 
 
 class ValueRule(NamedTuple):
@@ -174,7 +163,7 @@ class ValueRule(NamedTuple):
 
 def visible_values(rule, X):
     """Return the values of the visible units, checked to be in their range."""
-    if rule.kind in ("auto", "gaussian", "table"):
+    if is_tabular(rule.kind) or rule.kind in ("auto", "gaussian"):
         return X
     binary = rule.kind == "binary"
     if isinstance(rule.binarize, Real):
@@ -213,7 +202,7 @@ def _above(X, threshold):
     return X
 
 
-def _check_arrays(machine, X, method):
+def check_arrays(machine, X, method):
     """Raise if X is not of the namespace and on the device of the fit."""
     fitted = arrays_of(machine.params_)
     inputs = fitted if sparse.issparse(X) else arrays_of(X)

@@ -15,8 +15,10 @@ from sktem.arrays import arrays_of
 from sktem.boltzmann.calls import one_blas_thread, query
 from sktem.boltzmann.checks import (
     ValueRule,
+    check_arrays,
     check_parameters,
     check_rows,
+    refuse_missing,
     visible_values,
 )
 from sktem.boltzmann.fitted import FittedMachine
@@ -34,13 +36,7 @@ from sktem.boltzmann.machines.spins import spin_parameters
 from sktem.boltzmann.normalisation.ais import AISResult
 from sktem.boltzmann.normalisation.brackets import PartitionBracket
 from sktem.boltzmann.normalisation.partition import METHODS, LogPartition
-from sktem.boltzmann.rows import (
-    answer,
-    each_checked,
-    found_kind,
-    rows_of_fit,
-    values_of_fit,
-)
+from sktem.boltzmann.rows import found_kind, rows_of_fit, values_of_fit
 from sktem.boltzmann.run import (
     MachineFit,
     warn_of_codes,
@@ -56,6 +52,7 @@ from sktem.boltzmann.tables import holds_labels, is_tabular
 from sktem.boltzmann.units import VisibleUnits
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.estimators.by_blocks import answer, each_chunk
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import (
     EpochEstimator,
@@ -64,9 +61,9 @@ from sktem.estimators.runs import (
     with_callbacks,
 )
 from sktem.history import History
-from sktem.rows.answers import in_memory
+from sktem.rows.answers import gathered, in_memory
 from sktem.rows.held import carrier_of
-from sktem.rows.sources import at_least_one, found_rows, is_stream
+from sktem.rows.sources import found_rows, is_stream
 
 __all__ = ["LatentBoltzmannMachine"]
 
@@ -572,20 +569,13 @@ class LatentBoltzmannMachine(
                 "a stream cannot begin with a table, whose categories it does not "
                 "know: use fit first"
             )
-        by_chunks = is_stream(X) or found_rows(X) is not None
-        if sample_weight is not None and by_chunks:
-            raise ValueError("sample_weight needs X to be a single array")
-        chunks = each_checked(self, X, "partial_fit", is_fresh=is_fresh, allow_nan=True)
-        for chunk in at_least_one(chunks):
-            weights = check_weights(sample_weight, chunk.shape[0])
+        for chunk, weights in each_chunk(self, X, sample_weight, is_fresh):
             if is_fresh():
-                kind = self.visible
-                if auto:
-                    kind = found_kind(self, chunk, in_pieces=True)
-                    rule = ValueRule(kind, self.binarize, False)
-                    chunk = visible_values(rule, chunk)
+                kind = found_kind(self, chunk, in_pieces=True) if auto else self.visible
+                chunk = visible_values(ValueRule(kind, self.binarize, False), chunk)
                 stream = BoltzmannStream(seed_sequence(self.random_state), kind)
             else:
+                chunk = self._values("partial_fit", True)(chunk)
                 stream = self._stream
             self._forget()
             self._partial_fit(stream, chunk, weights)
@@ -640,15 +630,36 @@ class LatentBoltzmannMachine(
             ),
         )
 
+    def _validate(self, X, sample_weight, *, reset):
+        """Return checked rows and their weights."""
+        rows = check_rows(self, X, reset=reset)
+        return rows, check_weights(sample_weight, rows.shape[0])
+
+    def _values(self, method, allow_nan, function=None):
+        """Return a function of checked rows, by default the rows as the machine's."""
+        rule = ValueRule.of(self)
+
+        def values(X):
+            check_arrays(self, X, method)
+            if not allow_nan:
+                refuse_missing(X, method)
+            X = visible_values(rule, X)
+            return X if function is None else function(X)
+
+        return values
+
     def _answer(self, X, method, function, out, *, allow_nan=False):
         """Return a function of rows, by blocks where they are read so."""
         check_is_fitted(self)
-        return answer(self, X, method, function, out, allow_nan=allow_nan)
+        function = self._values(method, allow_nan, function)
+        if is_tabular(kind_of(self)) and not is_stream(X):
+            return gathered(X, [function(check_rows(self, X, reset=False))], out)
+        return answer(self, X, function, out)
 
     def _checked(self, X, method, *, allow_nan=False):
         """Return rows that a method of the fitted machine got, checked."""
         check_is_fitted(self)
-        return check_rows(self, X, reset=False, method=method, allow_nan=allow_nan)
+        return self._values(method, allow_nan)(check_rows(self, X, reset=False))
 
     def _generator(self):
         return np.random.default_rng(seed_sequence(self.random_state))

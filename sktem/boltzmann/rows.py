@@ -7,23 +7,21 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
+from sktem import budget
 from sktem.boltzmann.checks import (
     ValueRule,
+    check_arrays,
     check_rows,
     table_of_fit,
     visible_values,
 )
-from sktem.boltzmann.kinds import ValuesSeen, is_auto, kind_of
+from sktem.boltzmann.kinds import ValuesSeen, is_auto
 from sktem.boltzmann.tables import holds_labels, is_tabular
-from sktem.rows.answers import gathered
-from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
+from sktem.estimators.by_blocks import checked_rows
 from sktem.rows.partitions import check_can_remember
-from sktem.rows.sources import as_chunk, found_rows, is_stream
+from sktem.rows.sources import found_rows
 
-__all__ = ["answer", "each_checked", "found_kind", "rows_of_fit", "values_of_fit"]
-
-#: Numbers that are held in memory for a fit, where X has no more of them.
-MOST_VALUES = 1 << 22
+__all__ = ["found_kind", "rows_of_fit", "values_of_fit"]
 
 
 def values_of_fit(machine, X):
@@ -50,23 +48,21 @@ def rows_of_fit(machine, X, *, reset):
     """
     rule, source = ValueRule.of(machine, reset), found_rows(X)
     if source is None:
-        rows = check_rows(machine, X, reset=reset)
-        if not is_auto(rule.kind):
-            return rows, rule.kind
-        kind = found_kind(machine, rows, in_pieces=not isinstance(rows, np.ndarray))
+        rows, kind = check_rows(machine, X, reset=reset), rule.kind
+        if not reset:
+            check_arrays(machine, rows, "fit")
+        if is_auto(kind):
+            kind = found_kind(machine, rows, in_pieces=not isinstance(rows, np.ndarray))
         return visible_values(rule._replace(kind=kind), rows), kind
     check_can_remember(machine, source)
-    check_columns(machine, source, reset=reset)
     values_seen = ValuesSeen()
     check = values_seen.add if is_auto(rule.kind) else partial(visible_values, rule)
-    checked = CheckedRows(source, check, allow_nan=True)
-    if checked.shape[0] < 1:
-        raise ValueError(f"Found array with 0 sample(s) (shape={checked.shape})")
+    checked, _ = checked_rows(machine, source, None, check, allow_nan=True)
     if is_auto(rule.kind):
         kind = _suitable(machine, values_seen, in_pieces=True)
         rule = rule._replace(kind=kind)
     rows = checked.mapped(partial(visible_values, rule))
-    if rows.shape[0] * rows.shape[1] <= MOST_VALUES:
+    if rows.shape[0] * rows.shape[1] <= budget.MEMORY.kept:
         return np.concatenate([block for _, block in rows.blocks()]), rule.kind
     return rows, rule.kind
 
@@ -96,41 +92,3 @@ def _suitable(machine, values_seen, in_pieces):
             "or data frame. visible='gaussian' takes all of them for real numbers."
         )
     return kind
-
-
-def answer(machine, X, method, function, out, *, allow_nan=False):
-    """Return a function of rows, by blocks or by partitions where they are so."""
-    in_memory = is_stream(X) or is_tabular(kind_of(machine))
-    source = None if in_memory else found_rows(X)
-    if source is not None and source.is_remote and out is None:
-        check_columns(machine, source, reset=False)
-        values = partial(visible_values, ValueRule.of(machine))
-
-        def answers(block):
-            return np.asarray(function(values(block)))
-
-        return source.answers(answers, values, allow_nan)
-    blocks = each_checked(machine, X, method, allow_nan=allow_nan)
-    return gathered(X, map(function, blocks), out)
-
-
-def each_checked(machine, X, method, *, is_fresh=lambda: False, allow_nan=False):
-    """Yield X checked: at once, or block by block where it is read so."""
-    options = {"method": method, "allow_nan": allow_nan}
-    iterated = is_stream(X)
-    kind = machine.visible if is_fresh() else kind_of(machine)
-    in_memory = iterated or is_tabular(kind)
-    source = None if in_memory else found_rows(X)
-    if source is None:
-        for chunk in map(as_chunk, X) if iterated else [X]:
-            yield check_rows(machine, chunk, reset=is_fresh(), **options)
-        return
-    check_columns(machine, source, reset=is_fresh())
-
-    def values(block):
-        # After the first block of a stream its kind is known.
-        return visible_values(ValueRule.of(machine, is_fresh()), block)
-
-    yield from map(
-        values, checked_blocks(source, machine.n_features_in_, values, allow_nan)
-    )

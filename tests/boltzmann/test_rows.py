@@ -16,10 +16,6 @@ def machine(**options):
     return LatentBoltzmannMachine(**options)
 
 
-def few_values(monkeypatch):
-    monkeypatch.setattr("sktem.boltzmann.rows.MOST_VALUES", 0)
-
-
 @pytest.mark.filterwarnings("ignore:The fit has not converged")
 def test_few_values_are_used_as_the_array():
     whole = machine().fit(BITS)
@@ -36,27 +32,24 @@ def test_few_values_are_used_as_the_array():
         {"binarize": "sample", "tol": None},
     ],
 )
-@pytest.mark.parametrize("source", ["npy files", "list of frames"])
 def test_batches_of_many_values_are_those_of_the_array(
-    source, options, tmp_path, monkeypatch
+    options, tmp_path, memory_budget
 ):
-    """The buffer of what is read in order holds all of these rows."""
     X = VALUES if options.get("visible") == "gaussian" else BITS
     whole = machine(**options).fit(X)
-    few_values(monkeypatch)
-    rows = ADAPTERS[source](X, tmp_path)
-    fitted = machine(**options).fit(rows)
+    memory_budget(kept=0)
+    fitted = machine(**options).fit(ADAPTERS["npy files"](X, tmp_path))
     np.testing.assert_array_equal(fitted.params_, whole.params_)
     assert fitted.history_.objective == whole.history_.objective
 
 
-def test_values_that_are_not_observed(monkeypatch):
-    few_values(monkeypatch)
+def test_values_that_are_not_observed(tmp_path, memory_budget):
+    memory_budget(kept=0)
     X = BITS.copy()
     X[::7, 2] = np.nan
     options = {"max_iter": 3, "tol": None}
     whole = machine(**options).fit(X)
-    fitted = machine(**options).fit(Chunked(X))
+    fitted = machine(**options).fit(ADAPTERS["npy files"](X, tmp_path))
     np.testing.assert_array_equal(fitted.params_, whole.params_)
     X[200, 3] = np.inf
     with pytest.raises(ValueError, match="infinity: in row 200, column 3"):
@@ -64,9 +57,8 @@ def test_values_that_are_not_observed(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:The fit has not converged")
-def test_buffers_visit_each_row_once(monkeypatch, memory_budget):
+def test_buffers_visit_each_row_once(memory_budget):
     """Where a buffer does not hold all rows, the mean of a stable machine is found."""
-    few_values(monkeypatch)
     memory_budget(kept=600)
     fitted = machine(hidden_layer_sizes=(2,), max_iter=100, tol=None)
     fitted.fit(Chunked(BITS))
@@ -110,20 +102,19 @@ def test_values_out_of_range():
         machine(visible="binary").fit(Chunked(VALUES))
 
 
-def test_weights(tmp_path, monkeypatch):
+def test_weights(tmp_path, memory_budget):
     weights = rng.integers(1, 4, size=400).astype(float)
     options = {"max_iter": 3, "tol": None}
     for X in (BITS, VALUES):
         options["visible"] = "binary" if X is BITS else "gaussian"
         whole = machine(**options).fit(X, sample_weight=weights)
-        with monkeypatch.context() as patch:
-            few_values(patch)
-            rows = ADAPTERS["npy files"](X, tmp_path)
-            fitted = machine(**options).fit(rows, sample_weight=weights)
-            np.testing.assert_array_equal(fitted.params_, whole.params_)
-            with pytest.raises(ValueError, match="taken one by one"):
-                machine(**options).fit(Chunked(X), sample_weight=weights)
-            with pytest.raises(ValueError, match="leave out the rows"):
-                machine(**options).fit(rows, sample_weight=weights - 1)
+        memory_budget(kept=1000)
+        rows = ADAPTERS["npy files"](X, tmp_path)
+        fitted = machine(**options).fit(rows, sample_weight=weights)
+        np.testing.assert_array_equal(fitted.params_, whole.params_)
+        with pytest.raises(ValueError, match="taken one by one"):
+            machine(**options).fit(Chunked(X), sample_weight=weights)
+        with pytest.raises(ValueError, match="leave out the rows"):
+            machine(**options).fit(rows, sample_weight=weights - 1)
     with pytest.raises(ValueError, match="single array"):
         machine().partial_fit(Chunked(BITS), sample_weight=weights)
