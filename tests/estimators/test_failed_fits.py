@@ -40,7 +40,7 @@ CASES = [
         {"y": LABELS},
         {"y": 0 * LABELS},
     ),
-    (LatentBoltzmannMachine(max_iter=1, tol=None), {}, NO_WEIGHT),
+    (LatentBoltzmannMachine(max_iter=1, tol=None), {}, NEGATIVE),
     (
         NonlinearMixedEffectsRegressor(
             lambda psi, X: psi["level"], **LINE, max_iter=60
