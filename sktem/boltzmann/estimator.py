@@ -13,16 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.calls import one_blas_thread, query
-from sktem.boltzmann.checks import (
-    ValueRule,
-    check_arrays,
-    check_parameters,
-    check_rows,
-    refuse_missing,
-    visible_values,
-)
+from sktem.boltzmann.checks import check_parameters
 from sktem.boltzmann.fitted import FittedMachine
-from sktem.boltzmann.kinds import is_auto, kind_of
 from sktem.boltzmann.learning.row_weights import (
     check_weights,
     mass_of,
@@ -36,7 +28,6 @@ from sktem.boltzmann.machines.spins import spin_parameters
 from sktem.boltzmann.normalisation.ais import AISResult
 from sktem.boltzmann.normalisation.brackets import PartitionBracket
 from sktem.boltzmann.normalisation.partition import METHODS, LogPartition
-from sktem.boltzmann.rows import found_kind, rows_of_fit, values_of_fit
 from sktem.boltzmann.run import (
     MachineFit,
     warn_of_codes,
@@ -50,6 +41,18 @@ from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.tables import holds_labels, is_tabular
 from sktem.boltzmann.units import VisibleUnits
+from sktem.boltzmann.values import (
+    ValueRule,
+    check_arrays,
+    check_rows,
+    found_kind,
+    is_auto,
+    kind_of,
+    refuse_missing,
+    rows_of_fit,
+    values_of_fit,
+    visible_values,
+)
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.by_blocks import answer, each_chunk
