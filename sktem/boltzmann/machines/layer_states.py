@@ -98,7 +98,7 @@ class LayerStates:
         means : array of float32 of shape (n, n_odd)
             Means of the odd units given `even`, from which `chains` were drawn.
         """
-        operations = operations_of(params)
+        operations, n = operations_of(params), self.layout.n_visible
         biases = self.layout.odd_biases(params)
         if X is not None and observed is None:
             even, fields = self._clamped(params, chains, n_sweeps, draws, X)
@@ -106,10 +106,7 @@ class LayerStates:
         for sweep in range(n_sweeps):
             even = self.draw_even(params, chains, draws)
             if X is not None:
-                drawn = even[:, : self.layout.n_visible]
-                even[:, : self.layout.n_visible] = operations.xp.where(
-                    observed, X, drawn
-                )
+                even[:, :n] = operations.xp.where(observed, X, even[:, :n])
             fields = self.odd_fields(params, even)
             if sweep < n_sweeps - 1:
                 chains = draws.units(fields, 0, biases)
@@ -191,31 +188,27 @@ class LayerStates:
 
     def even_means(self, params, fields, first=0):
         """Turn fields of the even units from an index on into means, in place."""
-        operations, biases = (
-            operations_of(params),
-            self.layout.even_biases(params)[first:],
-        )
-        if not self.layout.visible_blocks or first:
+        operations, layout = operations_of(params), self.layout
+        biases = layout.even_biases(params)[first:]
+        if not layout.visible_blocks or first:
             return operations.means(fields, biases)
-        for block in self.layout.visible_blocks:
+        for block in layout.visible_blocks:
             block.means(params, fields, biases)
-        n = self.layout.first_binary
-        if self.layout.n_even > n:
+        n = layout.first_binary
+        if layout.n_even > n:
             rest = operations.contiguous(fields[:, n:])
             fields[:, n:] = operations.means(rest, biases[n:])
         return fields
 
     def visible_part(self, params, X):
         """Return the part of the visible units in the log-potential, in float64."""
-        arrays = arrays_of(params)
-        wide = arrays.xp.float64
-        X = arrays.astype(X, wide)
-        out = X @ arrays.astype(
-            self.layout.even_biases(params)[: self.layout.n_visible], wide
-        )
-        if self.layout.gaussian:
-            squares = X[:, : self.layout.n_normal] ** 2
-            out -= 0.5 * (squares @ arrays.astype(self.layout.precisions(params), wide))
+        arrays, layout = arrays_of(params), self.layout
+        params = arrays.astype(params, arrays.xp.float64)
+        X = arrays.astype(X, arrays.xp.float64)
+        out = X @ layout.even_biases(params)[: layout.n_visible]
+        if layout.gaussian:
+            squares = X[:, : layout.n_normal] ** 2
+            out -= 0.5 * (squares @ layout.precisions(params))
         return out
 
     def independent(self, params):
@@ -299,17 +292,13 @@ class LayerStates:
 
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
-        arrays = arrays_of(gradient)
-        xp = arrays.xp
-        even, odd = self.layout.even_biases(centre), self.layout.odd_biases(centre)
-        along_even, along_odd = (
-            self.layout.even_biases(gradient),
-            self.layout.odd_biases(gradient),
-        )
-        for block, (rows, columns, _) in enumerate(self.layout.blocks):
-            left = xp.stack([even[rows], along_even[rows]], axis=1)
-            right = xp.stack([along_odd[columns], odd[columns]], axis=0)
-            matrix = self.layout.matrix(gradient, block)
+        xp, layout = arrays_of(gradient).xp, self.layout
+        even, odd = layout.even_biases(centre), layout.odd_biases(centre)
+        to_even, to_odd = layout.even_biases(gradient), layout.odd_biases(gradient)
+        for block, (rows, columns, _) in enumerate(layout.blocks):
+            left = xp.stack([even[rows], to_even[rows]], axis=1)
+            right = xp.stack([to_odd[columns], odd[columns]], axis=0)
+            matrix = layout.matrix(gradient, block)
             matrix -= left @ right
 
     def centre_biases(self, step, centre) -> None:

@@ -258,17 +258,11 @@ class LayeredMachine(BoltzmannModel):
     def posterior_mean_field(self, params, X, observed, n_iterations) -> Moments:
         """Return the mean of phi under mean field."""
         even, odd = self.mean_field(params, X, observed, n_iterations)
-        squares = None
-        if self.gaussian:
-            n = self.layout.n_normal
-            squares = even[:, :n] ** 2
-            if observed is not None:
-                arrays = arrays_of(params)
-                precisions = arrays.astype(
-                    self.layout.precisions(params), squares.dtype
-                )
-                unseen = arrays.astype(~observed[:, :n], squares.dtype)
-                squares += unseen / precisions
+        squares, n = None, self.layout.n_normal
+        if self.gaussian and observed is not None:
+            arrays, squares = arrays_of(params), even[:, :n] ** 2
+            precisions = arrays.astype(self.layout.precisions(params), squares.dtype)
+            squares += arrays.astype(~observed[:, :n], squares.dtype) / precisions
         return Moments(self.states.mean_statistics(even, odd, squares), means=odd)
 
     def posterior_exact(self, params, X) -> Moments:
@@ -313,16 +307,13 @@ class LayeredMachine(BoltzmannModel):
 
     def _hidden_problem(self, params, X):
         """Return fields of the hidden units given X, and the weights between them."""
-        first = X @ self.layout.weights_between(params, 0) + self.layout.layer_biases(
-            params, 1
-        )
-        others = [
-            self.layout.layer_biases(params, k) for k in range(2, len(self.sizes))
-        ]
+        layout = self.layout
+        first = X @ layout.weights_between(params, 0) + layout.layer_biases(params, 1)
+        others = [layout.layer_biases(params, k) for k in range(2, len(self.sizes))]
         rest = np.concatenate(others).astype(np.float64)
         below = np.broadcast_to(rest, (len(X), len(rest)))
         fields = np.concatenate([first, below], axis=1).T
-        return fields, self.layout.edge_weights(params, 1)
+        return fields, layout.edge_weights(params, 1)
 
     def independent(self, params):
         """Return biases with neighbours on half the time, and no weights."""
@@ -386,40 +377,34 @@ class LayeredMachine(BoltzmannModel):
             fields, weights = self._hidden_problem(params, X)
             return out + self._exact_plan.log_sums(fields, weights, self.n_jobs)
         arrays = arrays_of(params)
-        xp, wide = arrays.xp, arrays.xp.float64
-        params = arrays.astype(params, X.dtype)
-        fields = X @ self.layout.weights_between(params, 0) + self.layout.odd_biases(
-            params
-        )
-        return out + xp.sum(
-            xp.logaddexp(xp.zeros_like(fields), fields), axis=1, dtype=wide
-        )
+        xp, params = arrays.xp, arrays.astype(params, X.dtype)
+        fields = X @ self.layout.weights_between(params, 0)
+        fields = fields + self.layout.odd_biases(params)
+        terms = xp.logaddexp(xp.zeros_like(fields), fields)
+        return out + xp.sum(terms, axis=1, dtype=xp.float64)
 
     def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return the mean-field lower bound of `log_unnormalised`."""
+        layout, n = self.layout, self.n_visible
         even, odd = self.mean_field(params, X, observed, n_iterations)
-        visible = even[:, : self.n_visible]
         arrays = arrays_of(params)
         wide = arrays.xp.float64
-        hidden, odd = even[:, self.n_visible :], arrays.astype(odd, wide)
-        even, params = arrays.astype(even, wide), arrays.astype(params, wide)
-        potential = self.states.odd_fields(params, even) + self.layout.odd_biases(
-            params
-        )
+        even, odd, params = (arrays.astype(x, wide) for x in (even, odd, params))
+        visible, hidden = even[:, :n], even[:, n:]
+        potential = self.states.odd_fields(params, even) + layout.odd_biases(params)
         out = arrays.row_dots(potential, odd) + self.states.visible_part(
             params, visible
         )
-        hidden = arrays.astype(hidden, wide)
-        out += hidden @ self.layout.even_biases(params)[self.n_visible :]
+        out += hidden @ layout.even_biases(params)[n:]
         out += entropy(arrays.concat([hidden, odd], axis=1).T)
         if observed is None:
             return out
         # What is observed has no entropy.
-        unseen, visible = arrays.astype(~observed, wide), arrays.astype(visible, wide)
-        for block in self.layout.visible_blocks:
+        unseen = arrays.astype(~observed, wide)
+        for block in layout.visible_blocks:
             out += block.entropies(params, visible, unseen)
-        n = self.layout.first_binary
-        return out + entropy((unseen[:, n:] * visible[:, n:]).T)
+        first = layout.first_binary
+        return out + entropy((unseen[:, first:] * visible[:, first:]).T)
 
     def as_graph(self, params):
         """Return graph, biases, weights and a constant whose sum over states is Z."""

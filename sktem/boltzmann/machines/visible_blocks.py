@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.kernels.groups import draw_groups
+from sktem.boltzmann.kernels.layers import draw_groups
 
 __all__ = ["GroupBlock", "NormalBlock"]
 
