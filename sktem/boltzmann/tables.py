@@ -44,71 +44,32 @@ def holds_labels(X) -> bool:
     return not all(v is None or isinstance(v, Number) for v in X.ravel().tolist())
 
 
-class BinaryColumn:
-    """A column of two values; the second one is 1."""
+class Column:
+    """A column of a table, and its units.
 
-    kind = "binary"
+    Parameters
+    ----------
+    name : str
+        Its name.
+    values : ndarray
+        Its values, which say what is known.
+    """
+
+    kind: str
+    width = 1
 
     def __init__(self, name, values):
-        known = _distinct(values)
-        if len(known) > 2:
-            raise ValueError(
-                f"column {name!r} has {len(known)} values, and a binary one has two"
-            )
-        if len(known) == 1:
-            # The other of two numbers or truth values.
-            other = [v for v in (False, True) if v != known[0]]
-            known = [*other[:1], known[0]] if known[0] else [known[0], *other[-1:]]
-        self.name, self.known = name, known
-        self.width = 1
-
-    def encode(self, values):
-        """Return units of values, NaN where a value is missing."""
-        return _positions(self, values)[:, None]
-
-    def decode(self, units):
-        """Return the values of units, or the most probable ones for means."""
-        return _taken(self.known, (units[:, 0] > 0.5).astype(int))
+        self.name = name
 
     def labels(self):
         """Return names of the units."""
         return [str(self.name)]
 
 
-class CategoricalColumn:
-    """A column of categories, one unit for each."""
-
-    kind = "categorical"
-
-    def __init__(self, name, values):
-        self.name, self.known = name, _distinct(values)
-        self.width = len(self.known)
-
-    def encode(self, values):
-        """Return units of values, NaN where a value is missing."""
-        places = _positions(self, values)
-        units = np.full((len(places), self.width), np.nan)
-        observed = ~np.isnan(places)
-        units[observed] = np.eye(self.width)[places[observed].astype(int)]
-        return units
-
-    def decode(self, units):
-        """Return the values of units, or the most probable ones for means."""
-        return _taken(self.known, units.argmax(axis=1))
-
-    def labels(self):
-        """Return names of the units."""
-        return [f"{self.name}={value}" for value in self.known]
-
-
-class GaussianColumn:
+class GaussianColumn(Column):
     """A column of numbers."""
 
     kind = "gaussian"
-    width = 1
-
-    def __init__(self, name, values):
-        self.name = name
 
     def encode(self, values):
         """Return the numbers, NaN where a value is missing."""
@@ -128,11 +89,90 @@ class GaussianColumn:
         """Return the numbers."""
         return units[:, 0]
 
+
+class LabelColumn(Column):
+    """A column of labels, which are known."""
+
+    def __init__(self, name, values):
+        super().__init__(name, values)
+        self.known = _distinct(values)
+
+    def places(self, values):
+        """Return the places of values among those that are known, NaN where missing."""
+        missing = _is_missing(values)
+        places = {value: k for k, value in enumerate(self.known)}
+        out = np.full(len(values), np.nan)
+        for k in np.flatnonzero(~missing):
+            value = values[k]
+            value = value.item() if isinstance(value, np.generic) else value
+            if value not in places:
+                raise ValueError(
+                    f"column {self.name!r} has the value {value!r}, which was not "
+                    "there in fit"
+                )
+            out[k] = places[value]
+        return out
+
+    def at(self, places):
+        """Return known values by their places."""
+        values = np.empty(len(self.known), object)
+        values[:] = self.known
+        plain = np.array(self.known)
+        return (plain if plain.dtype.kind in "biuf" else values)[places]
+
+
+class CategoricalColumn(LabelColumn):
+    """A column of categories, one unit for each."""
+
+    kind = "categorical"
+
+    def __init__(self, name, values):
+        super().__init__(name, values)
+        self.width = len(self.known)
+
+    def encode(self, values):
+        """Return units of values, NaN where a value is missing."""
+        places = self.places(values)
+        return np.where(
+            np.isnan(places)[:, None], np.nan, places[:, None] == np.arange(self.width)
+        )
+
+    def decode(self, units):
+        """Return the values of units, or the most probable ones for means."""
+        return self.at(units.argmax(axis=1))
+
     def labels(self):
         """Return names of the units."""
-        return [str(self.name)]
+        return [f"{self.name}={value}" for value in self.known]
 
 
+class BinaryColumn(LabelColumn):
+    """A column of two values; the second one is 1."""
+
+    kind = "binary"
+
+    def __init__(self, name, values):
+        super().__init__(name, values)
+        known = self.known
+        if len(known) > 2:
+            raise ValueError(
+                f"column {name!r} has {len(known)} values, and a binary one has two"
+            )
+        if len(known) == 1:
+            # The other of two numbers or truth values.
+            other = [v for v in (False, True) if v != known[0]]
+            self.known = [*other[:1], known[0]] if known[0] else [known[0], *other[-1:]]
+
+    def encode(self, values):
+        """Return units of values, NaN where a value is missing."""
+        return self.places(values)[:, None]
+
+    def decode(self, units):
+        """Return the values of units, or the most probable ones for means."""
+        return self.at((units[:, 0] > 0.5).astype(int))
+
+
+#: In the order of their units.
 COLUMN_KINDS: dict[str, Any] = {
     column.kind: column for column in (GaussianColumn, CategoricalColumn, BinaryColumn)
 }
@@ -181,12 +221,8 @@ class Table:
 
     def _ordered(self):
         """Return the columns in the order of their units."""
-        return [
-            column
-            for kind in COLUMN_KINDS
-            for column in self.columns
-            if column.kind == kind
-        ]
+        order = list(COLUMN_KINDS)
+        return sorted(self.columns, key=lambda column: order.index(column.kind))
 
     @property
     def groups(self) -> tuple:
@@ -326,28 +362,3 @@ def _kind_of(name, values, dtype):
     if not all(isinstance(v, (bool, int, float, np.number, np.bool_)) for v in present):
         return "categorical"
     return "binary" if present and set(present) <= {0, 1} else "gaussian"
-
-
-def _positions(column, values):
-    """Return the places of values among those that are known, NaN where missing."""
-    missing = _is_missing(values)
-    places = {value: k for k, value in enumerate(column.known)}
-    out = np.full(len(values), np.nan)
-    for k in np.flatnonzero(~missing):
-        value = values[k]
-        value = value.item() if isinstance(value, np.generic) else value
-        if value not in places:
-            raise ValueError(
-                f"column {column.name!r} has the value {value!r}, which was not there "
-                "in fit"
-            )
-        out[k] = places[value]
-    return out
-
-
-def _taken(known, places):
-    """Return known values by their places."""
-    values = np.empty(len(known), object)
-    values[:] = known
-    plain = np.array(known)
-    return (plain if plain.dtype.kind in "biuf" else values)[places]
