@@ -293,10 +293,18 @@ def warn_of_events(events) -> None:
 
 def warn_of_stream(stream) -> None:
     """Warn once of a stream that is likely to end below a fit to some of its rows."""
-    if stream.warned or not (stream.stays_in_modes or stream.is_slow):
+    if stream.warned or not (
+        stream.in_order or stream.stays_in_modes or stream.is_slow
+    ):
         return
     stream.warned = True
-    if not stream.is_slow:
+    if stream.in_order:
+        problem = (
+            "rows come in an order, as sorted ones do: their batches differ by more "
+            "than chance, and the machine forgets those of before. Shuffle the rows, "
+            "and compare"
+        )
+    elif not stream.is_slow:
         problem = (
             "the chains of the model stay in one of several modes, as clusters of rows "
             "are, and may teach wrong shares of them. With more temperatures, such as "
@@ -309,7 +317,7 @@ def warn_of_stream(stream) -> None:
             "thousand if there are, and compare"
         )
     warn_user(
-        f"After {stream.n_batches} batches of the stream {problem} the score of rows "
+        f"After {stream.n_batches} batches of the stream, {problem} the score of rows "
         "left out with that after fit to some thousand rows.",
         FitWarning,
     )

@@ -42,18 +42,58 @@ class StreamPace(NamedTuple):
         Updates by the first batch, by the second half of them and so on down to one: a
         few hundred rows would otherwise leave a stream where it began.
     look, next_look : int
-        Updates at which chains are looked at first, and how many times as many there
-        are at the next look.
+        Updates after which chains are looked at first, and how many times as many
+        batches there are at the next look.
     long : int
         Batches from which on a stream of real numbers that began without a fit is told
         of.
+    nanoseconds : float
+        What exact sums over the states of the machine may cost at an update.
+    fewest, apart : int, float
+        Batches from which on it is known how far their means are apart, and variances
+        of the means of rows in random order from which on they come in an order.
     """
 
     fall: int = 250
     visits: int = 200
     look: int = 400
     next_look: int = 2
-    long: int = 500
+    long: int = 200
+    nanoseconds: float = 1e6
+    fewest: int = 20
+    apart: float = 3.0
+
+
+class BatchMeans:
+    """How far the means of batches are apart.
+
+    Attributes
+    ----------
+    n : int
+        Batches.
+    sums : ndarray of shape (3, n_visible) or float
+        Sums over batches of the means of columns, of their squares, and of the means
+        of squared values.
+    """
+
+    def __init__(self):
+        self.n, self.sums = 0, 0.0
+
+    def add(self, batch) -> None:
+        """Count a batch, unless values are missing."""
+        values = np.asarray(batch, np.float64)
+        if np.isfinite(values).all():
+            means = values.mean(axis=0)
+            self.sums = self.sums + np.stack(
+                [means, means**2, (values**2).mean(axis=0)]
+            )
+            self.n += 1
+
+    def spread(self, size) -> float:
+        """Return their variance over that of means of as many rows in random order."""
+        means, squares, of_values = self.sums / self.n
+        variance = (of_values - means**2).sum()
+        return float(size * (squares - means**2).sum() / max(variance, 1e-12))
 
 
 class BoltzmannStream(StreamRunner):
@@ -74,8 +114,9 @@ class BoltzmannStream(StreamRunner):
         self.waiting: list = []
         self.n_learned, self.prior = 0.0, Prior(0.0)
         self.after_whole_fit = self.stays_in_modes = False
-        self.n_batches, self.next_look = 0, self.pace.look
+        self.n_batches = self.next_look = 0
         self.events: Counter = Counter()
+        self.means, self.in_order, self.sums = BatchMeans(), False, False
 
     @classmethod
     def after_fit(cls, settings, units, state, mass):
@@ -144,7 +185,7 @@ class BoltzmannStream(StreamRunner):
         data = arrays.concat(self.waiting)
         full = rows // size * size
         self.waiting = [data[full:, :]]
-        settings = new_settings(estimator, self.model, carrier_of(data).has_nan)
+        settings = self._settings(estimator, carrier_of(data).has_nan)
         if self.state is None:
             self.begin(estimator, data[:size, :], None, task)
         self.state.history.events.clear()
@@ -155,7 +196,7 @@ class BoltzmannStream(StreamRunner):
                 self._count(estimator, size)
                 now = replace(settings, prior=self.prior)
                 n_visits = 1
-                if settings.adaptive and not self.after_whole_fit:
+                if self._adapts(settings):
                     self.state.rounds.fraction = self.n_batches / (
                         self.n_batches + self.pace.fall
                     )
@@ -163,17 +204,39 @@ class BoltzmannStream(StreamRunner):
                 for _ in range(n_visits):
                     update(now, self.state, Batches(batch))
                 self._look_at_chains(now)
+                if arrays.is_numpy:
+                    self.means.add(batch)
                 on_step()
+        if self.means.n >= self.pace.fewest:
+            self.in_order = self.means.spread(size) > self.pace.apart
         self.events.update(self.state.history.events)
+
+    def _adapts(self, settings):
+        """Return whether steps fall as the stream goes on."""
+        return settings.adaptive and not self.after_whole_fit
+
+    def _settings(self, estimator, missing):
+        """Return the settings of updates.
+
+        Steps that are long for as long as there may be more to learn are as noisy: what
+        is published is an average over the last tenth of the updates.
+        """
+        settings = new_settings(estimator, self.model, missing)
+        numpy = self.state is None or arrays_of(self.state.params).is_numpy
+        cheap = numpy and self.model.exact_cost(0) <= self.pace.nanoseconds
+        averaging = settings.averaging or self._adapts(settings)
+        self.sums = cheap and settings.adaptive and settings.solver.persistent
+        return replace(settings, averaging=averaging, sums=self.sums)
 
     def _look_at_chains(self, settings):
         """Find out now and then whether chains stay in one of several modes."""
         self.n_batches += 1
         state = self.state
         n_updates = state.n_updates - state.rounds.updates_before
-        if n_updates < self.next_look or state.chains is None:
+        early = n_updates < self.pace.look or self.n_batches < self.next_look
+        if settings.sums or early or state.chains is None:
             return
-        self.next_look *= self.pace.next_look
+        self.next_look = self.pace.next_look * self.n_batches
         policy, rng = state.rounds.policy, np.random.default_rng(self.n_batches)
         correlation = correlation_of_chains(
             settings.model, state.params, state.chains, policy.most_transitions, rng
@@ -185,7 +248,7 @@ class BoltzmannStream(StreamRunner):
     @property
     def is_slow(self) -> bool:
         """Whether real numbers that began without a fit are many, or in clusters."""
-        if self.after_whole_fit or not self.model.gaussian:
+        if self.after_whole_fit or self.sums or not self.model.gaussian:
             return False
         return self.stays_in_modes or self.n_batches >= self.pace.long
 

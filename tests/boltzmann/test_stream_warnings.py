@@ -22,10 +22,11 @@ def coins(n, rng):
     return X.astype(float)
 
 
-def streamed(rows, begins_by_fit=False, n_chunks=3, size=8_000, **options):
+def streamed(rows, begins_by_fit=False, n_chunks=3, size=8_000, n_hidden=20):
+    """Return a machine after a stream, of 20 units that are too many to sum over."""
     rng = np.random.default_rng(0)
     machine = LatentBoltzmannMachine(
-        hidden_layer_sizes=4, random_state=0, n_gibbs_m=1, **options
+        hidden_layer_sizes=n_hidden, random_state=0, n_gibbs_m=1
     )
     if begins_by_fit:
         machine.fit(rows(500, rng))
@@ -42,8 +43,12 @@ def test_real_numbers_without_a_fit_are_told():
     rng = np.random.default_rng(1)
     fitted = LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0)
     new = clusters(1000, rng)
-    # It is so: 60,000 rows of a stream are worth less than 1,000 of a fit.
-    assert machine.score(new) < fitted.fit(clusters(1000, rng)).score(new) - 1.0
+    best = fitted.fit(clusters(1000, rng)).score(new)
+    # It is so: 24,000 rows of a stream are worth less than 1,000 of a fit.
+    assert machine.score(new) < best - 1.0
+    # Where the states of the machine can be summed, nothing is said.
+    machine, said = streamed(clusters, n_hidden=4)
+    assert not said and machine.score(new) > best - 0.5
 
 
 def test_chains_that_stay_in_a_mode_are_told():
@@ -52,10 +57,34 @@ def test_chains_that_stay_in_a_mode_are_told():
     assert machine.n_replicas_ == 5
 
 
+def in_parts(n, rng):
+    """Rows of four kinds, one after another."""
+    return (rng.random((n, 6)) < np.repeat(np.eye(4, 6), n // 4, axis=0)).astype(float)
+
+
+def test_rows_in_an_order_are_told():
+    machine, said = streamed(in_parts, n_chunks=1, n_hidden=4)
+    assert len(said) == 1 and "Shuffle the rows" in said[0]
+    # It is so, and what it advises helps.
+    shuffled = streamed(
+        lambda n, rng: rng.permutation(in_parts(n, rng)), n_chunks=1, n_hidden=4
+    )
+    assert not shuffled[1]
+    new = in_parts(2000, np.random.default_rng(1))
+    assert machine.score(new) < shuffled[0].score(new) - 1.0
+
+
 def test_others_are_not():
-    """Chains that mix, and short streams."""
+    """Chains that mix, short streams, and columns that are nearly equal or rare."""
     assert not streamed(coins)[1]
     assert not streamed(clusters, n_chunks=1, size=300)[1]
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        common = rng.random((3000, 1)) < 0.5
+        same = (common ^ (rng.random((3000, 20)) < 0.01)).astype(float)
+        assert not streamed(lambda *_, rows=same: rows, n_chunks=1, n_hidden=2)[1]
+        rare = (rng.random((3000, 30)) < 0.005).astype(float)
+        assert not streamed(lambda *_, rows=rare: rows, n_chunks=1, n_hidden=2)[1]
 
 
 def test_a_few_hundred_rows_are_not_lost(monkeypatch):

@@ -12,6 +12,8 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 
+import numpy as np
+
 from sktem.arrays import arrays_of
 from sktem.boltzmann.learning.e_steps import draw_seed
 from sktem.boltzmann.learning.positive_phase import Batches
@@ -170,7 +172,11 @@ def update(settings, state, batches, rows=None) -> None:
     )
     if settings.solver.persistent:
         state.chains = negative.chains
-    m_step(settings, state, negative.values)
+    values = negative.values
+    if settings.sums:
+        exact = model.free_exact(state.params.astype(np.float64))[1]
+        values = exact.astype(values.dtype)
+    m_step(settings, state, values)
     average(settings, state)
 
 

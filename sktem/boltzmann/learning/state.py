@@ -55,6 +55,9 @@ class ContrastiveSettings:
         Whether the result is an average of the parameters after each update.
     rao_blackwell, binarize : bool
         Conditional means in place of draws; draw the visible values at each visit.
+    sums : bool, default=False
+        Whether expectations under the model are sums over its states, of which chains
+        are draws alone.
     centre_rate : float, default=0.01
         Share of a batch in the moving averages of the means of the units, at least.
     """
@@ -80,6 +83,7 @@ class ContrastiveSettings:
     averaging: bool
     rao_blackwell: bool
     binarize: bool
+    sums: bool = False
     centre_rate: float = 0.01
 
 

@@ -7,11 +7,11 @@ from scipy.special import poch
 from sktem import ContrastiveSolver, LatentBoltzmannMachine
 
 
-def rows(n, seed):
+def rows(n, seed, d=10):
     """Return rows of a mixture of products, some of whose columns go together."""
     rng = np.random.default_rng(seed)
-    means = np.random.default_rng(0).choice([0.1, 0.9], (4, 10))
-    return (rng.random((n, 10)) < means[rng.integers(4, size=n)]).astype(np.float64)
+    means = np.random.default_rng(0).choice([0.1, 0.9], (4, d))
+    return (rng.random((n, d)) < means[rng.integers(4, size=n)]).astype(np.float64)
 
 
 def machine(averaging=False, **options):
@@ -49,6 +49,33 @@ def test_the_average_of_a_stream():
     plain.partial_fit(X[:20])
     averaged.set_params(solver__averaging=False).partial_fit(X[:20])
     np.testing.assert_array_equal(averaged.params_, plain.params_)
+
+
+def test_adapted_steps_of_a_stream_are_averaged():
+    """Nothing chosen: chains and long steps are noise, which the average is without."""
+    new = rows(2000, 3, 18)
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=17, random_state=0)
+    machine.partial_fit(rows(10_000, 2, 18))
+    averaged = machine.score(new)
+    machine.params_ = machine._stream.state.params
+    assert averaged > machine.score(new) + 0.2
+    whole = LatentBoltzmannMachine(hidden_layer_sizes=17, random_state=0)
+    assert averaged > whole.fit(rows(2000, 4, 18)).score(new) - 0.3
+
+
+def test_few_states_are_summed_at_the_updates_of_a_stream():
+    X = rows(1000, 2)
+
+    def params(n_hidden, n_chains):
+        machine = LatentBoltzmannMachine(
+            hidden_layer_sizes=n_hidden, n_chains=n_chains, random_state=0
+        )
+        return machine.partial_fit(X).params_
+
+    np.testing.assert_array_equal(params(6, 2), params(6, 100))
+    # The sums of more states are dear, so that chains count.
+    X = rows(1000, 2, 17)
+    assert (params(17, 2) != params(17, 100)).any()
 
 
 def test_long_steps_lose_less_where_parameters_are_averaged():
