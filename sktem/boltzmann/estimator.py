@@ -537,13 +537,13 @@ class LatentBoltzmannMachine(
         200 updates, the second by 100, and so on in proportion down to one, and the
         parameters are an average over the last tenth of the updates. Where all states
         can be summed in a millisecond, updates take these sums, of which the chains of
-        the model are draws alone. The start is made from the first batch, or from the rows there are until it is full.
-        Posterior chains of a stream start at each batch. A step that is a pair stays at
-        its first value, and after ``fit`` at its last one. After 400 updates, and then
-        from time to time, the chains of the model are followed; where they stay in one
-        of several modes they get five temperatures (``n_replicas="auto"``) and a
-        warning says so. Rows are to come in random order: a warning says where batches
-        differ by more than chance.
+        the model are draws alone. The start is made from the first batch, or from the
+        rows there are until it is full. Posterior chains of a stream start at each
+        batch. A step that is a pair stays at its first value, and after ``fit`` at its
+        last one. After 400 updates, and then from time to time, the chains of the model
+        are followed; where they stay in one of several modes they get five temperatures
+        (``n_replicas="auto"``) and a warning says so. Rows are to come in random order:
+        a warning says where batches differ by more than chance.
         Real-valued columns learn slowly without the ascents of ``fit``: begin by it.
 
         Parameters
