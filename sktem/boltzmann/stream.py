@@ -77,7 +77,8 @@ class BatchMeans:
     """
 
     def __init__(self):
-        self.n, self.sums = 0, 0.0
+        self.n = 0
+        self.sums: Any = 0.0
 
     def add(self, batch) -> None:
         """Count a batch, unless values are missing."""
