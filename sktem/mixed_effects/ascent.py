@@ -17,6 +17,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     ImportanceDraws,
     importance_draws,
     quadrature_draws,
+    single_point,
 )
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
 from sktem.mixed_effects.priors import log_prior
@@ -120,6 +121,11 @@ class Resolution(NamedTuple):
         """Return the resolution with this number of nodes per random effect."""
         return cls(least=n_nodes, most=n_nodes, most_of_one=n_nodes, n_draws=n_nodes**d)
 
+    @classmethod
+    def by_draws(cls, n_draws: int) -> Resolution:
+        """Return the resolution with importance draws alone."""
+        return cls(least=n_draws + 1, n_draws=n_draws)
+
     def nodes(self, n: int, d: int) -> int:
         """Return the nodes per random effect, 0 for importance draws."""
         if self.least**d > self.n_draws:
@@ -162,6 +168,8 @@ def hidden_share(model, rows, params, start=None) -> float:
 class ByNodes(NamedTuple):
     """What a larger number of quadrature nodes has changed, NaN where it was not tried.
 
+    Or what other draws may change.
+
     Attributes
     ----------
     gain : float
@@ -169,7 +177,7 @@ class ByNodes(NamedTuple):
     errors : float
         Largest relative change of a standard error.
     shift : float
-        Change of the log-likelihood at the same parameters.
+        Change of the log-likelihood at the same parameters; 0 for draws.
     information : LouisInformation or None
         Information by the smaller number.
     """
@@ -292,7 +300,9 @@ def likelihood_at(model, rows, params, modes, seed, resolution):
     """Return the log-likelihood, with modes that are looked for near the given ones."""
     modes, covariances, converged = conditional_modes(model, rows, params, modes)
     n, d = modes.shape
-    if nodes := resolution.nodes(n, d):
+    if d == 0:
+        draws = single_point(n)
+    elif nodes := resolution.nodes(n, d):
         draws = quadrature_draws(modes, covariances, nodes)
     else:
         rng = np.random.default_rng(seed)  # the same noise at every step

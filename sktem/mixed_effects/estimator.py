@@ -29,7 +29,7 @@ from sktem.mixed_effects.columns import blank_columns
 from sktem.mixed_effects.endpoints import residual_error_of
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.given_records import as_records, given_records
-from sktem.mixed_effects.inference.likelihood import LIKELIHOODS
+from sktem.mixed_effects.inference.likelihood import LIKELIHOODS, doubtful
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
@@ -839,7 +839,11 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         check_choice("method", method, LIKELIHOODS)
         fitted = self._fitted_on(X, y, groups, events, "log_likelihood")
         total, error = fitted.log_likelihood(method, n_draws, n_nodes)
-        return (total, error) if return_error else total
+        if return_error:
+            return total, error
+        if message := doubtful(error):
+            warn_user(message, FitWarning)
+        return total
 
     def _fitted_on(self, X, y, groups, events, method):
         """Return the fit on other data, or on its own where there are none."""

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sktem.mixed_effects.ascent import Ascent, ByNodes, Resolution, ascend
+from sktem.mixed_effects.ascent import (
+    Ascent,
+    ByNodes,
+    Resolution,
+    ascend,
+    likelihood_at,
+)
 from sktem.mixed_effects.bounds import to_the_bounds
 from sktem.mixed_effects.floors import own_part
-from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.louis import louis_information
-from sktem.mixed_effects.inference.marginal_likelihood import (
-    importance_draws,
-    single_point,
-)
+from sktem.mixed_effects.inference.marginal_likelihood import single_point
 from sktem.mixed_effects.inference.node_numbers import covariance_of
-from sktem.mixed_effects.inference.standard_errors import at_bounds
-from sktem.mixed_effects.priors import log_prior
+from sktem.mixed_effects.inference.standard_errors import at_bounds, noise
+from sktem.mixed_effects.open_directions import exchanged, open_directions
 from sktem.mixed_effects.rows import DosedRows
 from sktem.sequences.rows import each_block
 
@@ -44,13 +46,14 @@ class NodeRule:
         Gain, relative change of a standard error, and change of the log-likelihood at
         the same parameters, that are none; and those that are none where there cannot
         be more nodes.
-    alike_per_subject : float
-        The last of these for each subject, where that is more for all of them.
     n_draws : int
-        Draws of a subject, at most, that measure the log-likelihood where its change is
-        larger: most of it may be the error of the number of nodes before.
+        Draws of a subject, at most, by which the last steps are made where nodes are
+        too few.
     most_draws : int
         Draws of all subjects, at most.
+    least_share : float
+        Share of the information about a variance that the observations have, at least,
+        where draws tell it.
     """
 
     first: Resolution = Resolution(per_subject=700, most=7)
@@ -60,14 +63,9 @@ class NodeRule:
     most: int = 300
     same: tuple[float, float, float] = (0.01, 0.15, 0.05)
     alike: tuple[float, float, float] = (0.05, 0.2, 0.1)
-    alike_per_subject: float = 0.002
     n_draws: int = 2000
     most_draws: int = 400_000
-
-    def are_alike(self, by_nodes: ByNodes, n: int) -> bool:
-        """Return whether what more nodes have changed is none for n subjects."""
-        gain, errors, shift = self.alike
-        return by_nodes.within(gain, errors, max(shift, self.alike_per_subject * n))
+    least_share: float = 1e-3
 
     def after(self, n_nodes: int, d: int) -> int:
         """Return the nodes per random effect that are tried after this number."""
@@ -137,11 +135,13 @@ class LastClimb:
         The problem that is fitted.
     vector : ParameterVector
         Its parameters.
+    rule : ClimbRule
+        How far steps go, and what makes their end doubtful.
     """
 
-    def __init__(self, problem, vector):
+    def __init__(self, problem, vector, rule=RULE):
         self.model, self.rows, self.vector = problem.model, problem.rows, vector
-        self.rule = RULE
+        self.rule = rule
 
     @property
     def is_by_nodes(self) -> bool:
@@ -216,24 +216,37 @@ class LastClimb:
             shift = finer.value - finer.gain - ascent.value
             by_nodes = ByNodes(finer.gain, largest, shift, ascent.information)
             ascent = finer._replace(by_nodes=by_nodes)
-        by_nodes = ascent.by_nodes
-        if np.isnan(by_nodes.gain) or nodes.are_alike(by_nodes, n):
+        if ascent.by_nodes.within(*nodes.alike):
             return ascent
-        if not nodes.are_alike(by_nodes._replace(shift=0.0), n):
-            return ascent
-        by_nodes = by_nodes._replace(shift=self._missed(ascent, rng))
-        return ascent._replace(by_nodes=by_nodes)
+        return self._ascend_by_draws(ascent, rng)
 
-    def _missed(self, ascent, rng):
-        """Return how far the log-likelihood is from that of draws, with their error."""
-        model, rows, params = self.model, self.rows, ascent.params
-        nodes = self.rule.nodes
-        modes, covariances, _ = conditional_modes(model, rows, params, ascent.modes)
-        n_draws = min(nodes.n_draws, nodes.most_draws // len(rows))
-        draws = importance_draws(modes, covariances, n_draws, rng)
-        values, error = draws.log_likelihood(draws.log_joint(model, rows, params))
-        missed = float(values.sum()) + log_prior(self.vector, params)[0] - ascent.value
-        return missed + (error if missed > 0 else -error)
+    def _ascend_by_draws(self, ascent, rng):
+        """Do Newton steps with draws, whose noise is known, unlike the error of nodes.
+
+        It moves the estimates by the same share of their standard errors however many
+        subjects there are, while the error of nodes adds up.
+        """
+        model, rows, rule = self.model, self.rows, self.rule
+        n_draws = min(rule.nodes.n_draws, rule.nodes.most_draws // len(rows))
+        resolution = Resolution.by_draws(n_draws)
+        drawn = ascend(
+            model, rows, ascent.params, rng, ascent.modes, most_steps=rule.most_steps,
+            least_gain=rule.least_rough_gain, resolution=resolution,
+        )  # fmt: skip
+        if drawn.information is None:  # the likelihood is not finite
+            return ascent
+        seed, params = rng.integers(2**63), drawn.params
+        here = likelihood_at(model, rows, params, drawn.modes, seed, resolution)
+        information, is_held = drawn.information, at_bounds(self.vector, params)
+        # The information about variances near their bounds is noise.
+        least = rule.nodes.least_share * np.diag(information.complete)
+        is_held |= self.vector.is_variance & (np.diag(information.observed) < least)
+        covariance = covariance_of(information.observed, is_held)
+        errors, loss = noise(model, rows, params, here.draws, covariance)
+        by_nodes = ByNodes(loss, float(errors.max(initial=0.0)), 0.0)
+        # Noise alone promises as much, on average.
+        promise = max(drawn.promise - 2 * loss, 0.0)
+        return drawn._replace(promise=promise, by_nodes=by_nodes)
 
     def _standard_errors(self, ascent):
         """Return standard errors where the last of Newton steps began, or NaN."""
@@ -288,22 +301,13 @@ class LastClimb:
                 "The estimates are not at a maximum of the likelihood: a Newton step "
                 f"would raise its logarithm by about {ascent.promise:.2g}."
             )
-        gain, change, shift, _ = ascent.by_nodes
-        nodes, n = self.rule.nodes, len(self.rows)
-        if not (np.isnan(gain) or nodes.are_alike(ascent.by_nodes, n)):
-            if nodes.are_alike(ascent.by_nodes._replace(shift=0.0), n):
-                return (
-                    "The likelihood is not integrated exactly: its logarithm is off by "
-                    f"about {shift:.2g}, as where predictions have kinks in a random "
-                    "effect, such as that of a lag time. Leave that random effect out "
-                    "by omega, or compare fits by "
-                    'log_likelihood(method="importance", return_error=True).'
-                )
+        gain, change, *_ = ascent.by_nodes
+        if not (np.isnan(gain) or ascent.by_nodes.within(*self.rule.nodes.alike)):
             return (
                 "The likelihood of some subjects, whose observations hardly tell of "
-                "them, is not integrated exactly: more quadrature nodes have raised "
-                f"its logarithm by {gain:.2g} and changed a standard error by "
-                f"{change:.0%}."
+                "them, is not integrated exactly: more quadrature nodes, or other "
+                f"draws, raise its logarithm by about {gain:.2g} and change a standard "
+                f"error by {change:.0%}. Leave random effects out by omega."
             )
         vector = self.vector
         if vector.passes_through(ascent.params):
@@ -326,10 +330,12 @@ class LastClimb:
             open_ |= np.isnan(np.diag(covariance_of(information.observed, is_held)))
             share = self.rule.no_share * np.diag(information.complete)
             open_ |= np.diag(information.observed) <= share
+            open_ |= exchanged(vector, information.observed, is_held)
         # Variances near their bounds do not count, nor what correlates with them.
         open_[vector.omega] = open_[vector.is_residual] = False
         open_ &= ~vector.at_box(ascent.params)
         unknown = np.array(vector.names)[open_].tolist()
+        unknown = unknown or open_directions(self.model, self.rows, vector, ascent)
         if unknown:
             return (
                 f"The data do not determine {unknown}: other values of them, together, "

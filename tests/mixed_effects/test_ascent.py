@@ -15,6 +15,7 @@ from sktem.mixed_effects.ascent import (
     climb,
     hidden_share,
 )
+from sktem.mixed_effects.last_climb import ClimbRule, LastClimb, NodeRule
 
 
 def line(n=30, m=5):
@@ -123,6 +124,40 @@ def test_one_event_per_subject_hardly_tells_of_a_variance(climbs, monkeypatch):
     gap = events_deviance(theta, X, y) - best
     # The negative control: without Newton steps it is twenty times too large, at least.
     assert (gap < 1e-3) if climbs else (gap > 0.02)
+
+
+def test_steps_with_draws_are_below_the_maximum_by_what_they_say():
+    X, y, groups = events()
+    fit = NonlinearMixedEffectsRegressor(
+        None, parameters={"scale": 200.0, "shape": 2.0}, log_density=weibull,
+        omega=["scale"], random_state=1,
+    ).fit(X, y, groups=groups)  # fmt: skip
+
+    def deviance(theta):
+        return events_deviance(theta, X, y)
+
+    def theta(params):
+        scale, shape, variance = fit.fitted_.vector.of(params)
+        return [scale, shape, np.log(variance)]
+
+    best = optimize.minimize(deviance, theta(fit.params_), method="Nelder-Mead").fun
+    vector, problem = fit.fitted_.vector, fit.fitted_.problem
+    away = vector.params(1.2 * vector.of(fit.params_), fit.params_)
+    said, told = [], []
+    for n_draws in (8, 400):
+        rule = ClimbRule(nodes=NodeRule(n_draws=n_draws))
+        climb = LastClimb(problem, vector, rule)
+        start = climb.ascended(fit.params_, np.random.default_rng(0))
+        start = start._replace(params=away)
+        ends = [
+            climb._ascend_by_draws(start, np.random.default_rng(k)) for k in range(8)
+        ]
+        lost = [0.5 * (deviance(theta(end.params)) - best) for end in ends]
+        said.append(np.mean([end.by_nodes.gain for end in ends]))
+        told.append(np.mean([bool(climb.doubt(end)) for end in ends]))
+        assert np.mean(lost) < said[-1] + rule.least_rough_gain
+    assert said[1] < 0.05 < said[0]
+    assert told[1] == 0 < told[0]
 
 
 def test_hidden_share_of_a_linear_model():

@@ -159,3 +159,40 @@ def test_standard_errors_from_another_origin(offset):
              "cov_intercept_slope"]  # fmt: skip
     for name, error in zip(names, expected, strict=False):
         np.testing.assert_allclose(found[name], error, rtol=5e-3, err_msg=name)
+
+
+@pytest.mark.parametrize("omega", [[], ["a"], ["c"]])
+@pytest.mark.parametrize("transforms", ["normal", "log-normal"])
+def test_products_are_not_determined(transforms, omega):
+    rng = np.random.default_rng(0)
+    effects = 0.3 * rng.normal(size=30)[GROUPS]
+    y = 2 + 6 * X[:, 0] + effects + 0.1 * rng.normal(size=180)
+
+    def product(psi, X):
+        return psi["a"] * psi["b"] + psi["c"] * X[:, 0]
+
+    def line(psi, X):
+        return psi["a"] + psi["c"] * X[:, 0]
+
+    for model, names in ((product, ["a", "b", "c"]), (line, ["a", "c"])):
+        fit, told = fitted(
+            model, X, y, dict.fromkeys(names, 1.0), transforms=transforms, omega=omega
+        )
+        assert fit.converged_ == (model is line)
+        assert ("The data do not determine ['a', 'b']" in told) == (model is product)
+
+
+@pytest.mark.parametrize(("first", "told"), [(0.0, False), (20.0, True)])
+def test_what_drifts_to_infinity_is_named(first, told):
+    """A rise that is over at the first observation may be as fast as it likes."""
+    rng = np.random.default_rng(0)
+    plateau = 10 * np.exp(0.3 * rng.normal(size=30))[GROUPS]
+    X = first + np.tile(TIMES, 30)[:, None]
+    y = plateau * (1 - np.exp(-X[:, 0])) + 0.3 * rng.normal(size=180)
+
+    def rise(psi, X):
+        return psi["A"] * (1 - np.exp(-psi["k"] * X[:, 0]))
+
+    fit, message = fitted(rise, X, y, {"A": 5.0, "k": 0.3}, omega=["A"])
+    assert fit.converged_ != told
+    assert ("['k']" in message) == told

@@ -2,15 +2,12 @@
 
 import re
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
@@ -20,8 +17,7 @@ from sktem.evaluation import (
     visual_predictive_check,
 )
 from sktem.exceptions import FitWarning
-from sktem.mixed_effects import last_climb
-from sktem.mixed_effects.last_climb import RULE, NodeRule
+from sktem.mixed_effects.last_climb import ClimbRule, LastClimb, NodeRule
 
 
 def oral(**settings):
@@ -319,26 +315,35 @@ def below_quantification():
     return table | {"DV": np.maximum(y, 0.5), "CENS": (y < 0.5) & (table["AMT"] == 0)}
 
 
-def test_nodes_rise_until_they_change_nothing(monkeypatch):
+def test_nodes_rise_until_they_change_nothing():
     """With few nodes the steps end at another place, which is no maximum."""
     records = read_nonmem(below_quantification())
     fit = oral().set_params(parameters={"CL": 4.0, "V": 30.0, "KA": 1.0}).fit(records)
     assert fit.converged_
+    fitted = fit.fitted_
 
-    def exact(fit):
-        return fit.log_likelihood(method="quadrature", n_nodes=25)
+    def exact(params):
+        return fitted.at(params).log_likelihood("quadrature", n_nodes=25)[0]
 
-    value = exact(fit)
+    def ended(params, **nodes):
+        rule = ClimbRule(nodes=NodeRule(**nodes))
+        climb = LastClimb(fitted.problem, fitted.vector, rule)
+        ascent = climb.ascended(params, np.random.default_rng(0))
+        return ascent, exact(ascent.params), climb.doubt(ascent)
+
+    value = exact(fitted.params)
     # Negative control: the first nodes are believed.
     huge = (1.0, 10.0, 10.0)
-    loose = replace(RULE, nodes=NodeRule(same=huge, alike=huge))
-    monkeypatch.setattr(last_climb, "RULE", loose)
-    assert exact(clone(fit).fit(records)) < value - 0.2
-    # Where there cannot be more nodes, the fit says so.
-    few = replace(RULE, nodes=NodeRule(most_of_subject=1500))
-    monkeypatch.setattr(last_climb, "RULE", few)
-    with pytest.warns(ConvergenceWarning, match="is not integrated exactly"):
-        assert not fit.fit(records).converged_
+    _, found, _ = ended(fitted.model.start, same=huge, alike=huge)
+    assert found < value - 0.2
+    # Where there cannot be more nodes, steps with draws end near the maximum.
+    few = {"most_of_subject": 400, "alike": (0.05, 0.2, 0.01)}
+    drawn, found, doubt = ended(fitted.params, **few)
+    assert drawn.by_nodes.shift == 0.0
+    assert found == pytest.approx(value, abs=0.05)
+    assert not doubt
+    # Few draws are told.
+    assert ended(fitted.params, **few, n_draws=24)[2]
 
 
 def test_censored_rows_are_probabilities(table, fit):

@@ -11,8 +11,7 @@ from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, Responses, read_nonmem
 from sktem.evaluation import compare, sampling_importance_resampling
 from sktem.exceptions import FitWarning
-from sktem.mixed_effects.ascent import Ascent
-from sktem.mixed_effects.last_climb import LastClimb
+from sktem.mixed_effects.ascent import Resolution, ascend
 from sktem.mixed_effects.unusual_fits import inseparable
 
 MODEL = OneCompartment("first-order")
@@ -306,31 +305,30 @@ def visits(variance, n=20):
     return read_nonmem(frame)
 
 
-def test_occasions_converge_where_few_nodes_are_enough(monkeypatch):
+def test_occasions_converge_where_few_nodes_are_enough():
     # Five effects: from three to five nodes of each the likelihood changes by .3, and
-    # there cannot be more. Draws tell that it is off by less than .1.
-    records = visits(0.05)
-    fit = oral(occasions={"OCC": ["CL"]}).fit(records)
+    # there cannot be more. Draws make the last steps.
+    fit = oral(occasions={"OCC": ["CL"]}).fit(visits(0.05))
     assert fit.converged_
     few, many = (fit.log_likelihood(n_nodes=k) for k in (3, 5))
     assert abs(many - few) > 0.1
     exact = fit.log_likelihood(n_nodes=7)
     assert abs(exact - many) < 0.1
-    # The negative control: a likelihood that is off is told.
-    monkeypatch.setattr(LastClimb, "_missed", lambda self, ascent, rng: 0.5)
-    with pytest.warns(ConvergenceWarning, match="off by about 0.5, as where"):
-        assert not oral(occasions={"OCC": ["CL"]}).fit(records).converged_
+    # Steps with five nodes find next to nothing that is larger.
+    fitted, rng = fit.fitted_, np.random.default_rng(0)
+    options = {"least_gain": 1e-3, "resolution": Resolution.of(5, 5)}
+    finer = ascend(fitted.model, fitted.rows, fitted.params, rng, **options)
+    assert finer.gain < 0.05
 
 
-def test_draws_measure_what_nodes_miss():
-    fit = oral(occasions={"OCC": ["CL"]}).fit(visits(0.05))
-    fitted, params = fit.fitted_, fit.params_
-    climb, modes = LastClimb(fitted.problem, fitted.vector), fitted.modes()[0]
-    exact = fit.log_likelihood(n_nodes=7)
-    for value in (exact, exact - 0.7, exact + 0.7):
-        ascent = Ascent(params, 0.0, value, 0.0, True, modes)
-        missed = climb._missed(ascent, np.random.default_rng(0))
-        assert missed == pytest.approx(exact - value, abs=0.1)
+def test_a_log_likelihood_with_a_large_error_is_told():
+    fit = oral(max_iter=5, tol=0).fit(read_nonmem(study(60, (2.0, 8.0))))
+    value, error = fit.log_likelihood(method="importance", n_draws=8, return_error=True)
+    assert np.isfinite(value)
+    assert error > 0.1
+    with pytest.warns(FitWarning, match="known up to an error of about"):
+        fit.log_likelihood(method="importance", n_draws=8)
+    fit.log_likelihood()  # no warning
 
 
 def test_variances_between_occasions_are_called_so():

@@ -38,6 +38,9 @@ class ModeSearch(NamedTuple):
         standard deviation is too small, as of the curvature at a kink.
     most_widenings : int
         How often it is made larger, at most.
+    least_curvature, least_share : float
+        Curvature, at least, and as a share of the largest one, where rounding leaves a
+        Cholesky factor.
     """
 
     most_iterations: int = 80
@@ -50,6 +53,8 @@ class ModeSearch(NamedTuple):
     away: float = 1.5
     least_drop: float = 0.4
     most_widenings: int = 6
+    least_curvature: float = 1e-3
+    least_share: float = 1e-14
 
 
 #: The search of every fit.
@@ -188,4 +193,6 @@ def _at_shifts(model, X, params, Z, shifts):
 def _positive(curvature):
     """Return eigenvalues of curvatures, of at least a small size, and eigenvectors."""
     values, vectors = np.linalg.eigh(curvature)
-    return np.maximum(np.abs(values), 1e-3), vectors
+    values = np.abs(values)
+    least = SEARCH.least_share * values.max(axis=-1, keepdims=True)
+    return np.maximum(values, np.maximum(least, SEARCH.least_curvature)), vectors

@@ -20,7 +20,7 @@ from sktem.mixed_effects.inference.node_numbers import (
 from sktem.mixed_effects.outcomes import Outcome
 from sktem.mixed_effects.residual_errors import PositiveError
 
-__all__ = ["LIKELIHOODS", "linearized", "log_likelihood"]
+__all__ = ["LIKELIHOODS", "doubtful", "linearized", "log_likelihood"]
 
 #: Ways to a log-likelihood.
 LIKELIHOODS = ["importance", "linearized", "quadrature", "auto"]
@@ -41,6 +41,8 @@ class LikelihoodRule(NamedTuple):
         The fewest numbers of nodes that tell how exact the last one is.
     rounding : float
         Relative error that is due to rounding.
+    noise : float
+        Error from which it is told.
     """
 
     exact: float = 0.01
@@ -48,10 +50,22 @@ class LikelihoodRule(NamedTuple):
     least_draws: int = 200
     fewest_numbers: int = 3
     rounding: float = 1e-12
+    noise: float = 0.1
 
 
 #: The rule of every log-likelihood.
 RULE = LikelihoodRule()
+
+
+def doubtful(error) -> str:
+    """Return a message on a log-likelihood with a large error, empty if it is small."""
+    if not error > RULE.noise:
+        return ""
+    return (
+        f"The log-likelihood is known up to an error of about {error:.2g} only, and so "
+        "are differences from those of other fits. Pass "
+        'method="importance" and a larger n_draws, or return_error=True.'
+    )
 
 
 def log_likelihood(fitted, method, n_draws, n_nodes):

@@ -22,7 +22,7 @@ from sktem.mixed_effects.inference.observed_information import (
 from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.transforms import TRANSFORMS
 
-__all__ = ["at_bounds", "information_of", "standard_errors"]
+__all__ = ["at_bounds", "information_of", "noise", "standard_errors"]
 
 
 class InformationRule(NamedTuple):
@@ -123,17 +123,17 @@ def standard_errors(fitted, method, n_draws):
     names = np.array(vector.names)
     unusual = _unusual(names, observed.is_held, errors, relative, observed.promise)
     errors = np.where(relative > RULE.largest_error, np.nan, errors)
-    noise = relative * errors
+    of_errors = relative * errors
     # Population values by the delta method.
     design, values = vector.design, vector.of(fitted.params)
     for j, name in enumerate(names):
         if name in design.names:
             kind = design.transforms[design.names.index(name)]
             slope = abs(float(TRANSFORMS[kind].derivative(np.array(values[j]))))
-            errors[j], noise[j] = errors[j] * slope, noise[j] * slope
+            errors[j], of_errors[j] = errors[j] * slope, of_errors[j] * slope
     return (
         dict(zip(names.tolist(), errors.tolist(), strict=True)),
-        dict(zip(names.tolist(), noise.tolist(), strict=True)),
+        dict(zip(names.tolist(), of_errors.tolist(), strict=True)),
         unusual,
     )
 
@@ -179,22 +179,32 @@ def _louis(fitted, n_draws, is_held, basis):
     draws = _draws(fitted, n_draws)
     louis = louis_information(model, rows, params, draws)
     covariance = covariance_of(louis.observed, is_held, basis)
-    noise = np.zeros(len(is_held))
+    relative = np.zeros(len(is_held))
     if draws.random:
-        noise = _noise(model, rows, params, draws, covariance)
-    return louis, noise
+        relative, _ = noise(model, rows, params, draws, covariance)
+    return louis, relative
 
 
-def _noise(model, X, params, draws, covariance):
-    """Return relative Monte Carlo errors of the roots of a covariance's diagonal."""
+def noise(model, X, params, draws, covariance):
+    """Return relative Monte Carlo errors of standard errors, and that of the maximum.
+
+    The latter is the log-likelihood by which the place with a slope of zero is expected
+    to be below the maximum.
+    """
     known = np.nan_to_num(covariance)
-    batches = [
-        louis_information(model, X, params, part).observed for part in draws.parts()
-    ]
-    moved = known @ (np.array(batches) - np.mean(batches, axis=0)) @ known
+    batches = [louis_information(model, X, params, part) for part in draws.parts()]
+    observed, slopes = (
+        np.array([getattr(batch, name) for batch in batches])
+        for name in ("observed", "slope")
+    )
+    moved = known @ (observed - observed.mean(axis=0)) @ known
     changes = np.diagonal(moved, axis1=1, axis2=2).std(axis=0, ddof=1)
     variances = np.where(np.diag(known) > 0, np.diag(known), np.inf)
-    return changes / (2 * variances) / np.sqrt(len(batches))
+    root = np.sqrt(len(batches))
+    spread = (slopes - slopes.mean(axis=0)) / root / np.sqrt(len(batches) - 1)
+    return changes / (2 * variances) / root, 0.5 * float(
+        (spread @ known * spread).sum()
+    )
 
 
 def _unusual(names, is_held, errors, relative, promise):

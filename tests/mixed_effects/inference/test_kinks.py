@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
-from sktem.mixed_effects import last_climb
 from sktem.mixed_effects.inference import conditional
-from sktem.mixed_effects.last_climb import RULE, NodeRule
+from sktem.mixed_effects.last_climb import ClimbRule, LastClimb, NodeRule
 
 TIMES = np.array([0.25, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0])
 VALUES = {"CL": 4.0, "V": 30.0, "KA": 1.5, "ALAG": 0.5}
@@ -86,11 +84,32 @@ def test_likelihood_equals_a_fine_grid(monkeypatch):
     assert few < by_grid(fit, y) - 0.5
 
 
-def test_a_likelihood_that_nodes_change_is_a_doubt(monkeypatch):
-    y = records(observed())
-    nodes = NodeRule(same=(0.01, 0.15, 0.01), alike=(1, 1, 0.01), most_of_subject=300)
-    monkeypatch.setattr(last_climb, "RULE", replace(RULE, nodes=nodes))
-    with pytest.warns(ConvergenceWarning, match="kinks"):
-        assert not estimator().fit(y).converged_
-    # Negative control: with a smooth integrand nodes change nothing.
-    assert estimator(["CL"]).fit(records(observed(0.0))).converged_
+def test_draws_take_the_place_of_nodes_that_change_the_likelihood():
+    y = observed()
+    fit = estimator().fit(records(y))
+    nodes = NodeRule(same=(0.01, 0.15, 0.01), alike=(0.05, 0.2, 0.01), n_draws=4000)
+    rule = ClimbRule(nodes=replace(nodes, most_of_subject=300))
+    climb = LastClimb(fit.fitted_.problem, fit.fitted_.vector, rule)
+    ascent = climb.ascended(fit.params_, np.random.default_rng(0))
+    assert ascent.by_nodes.shift == 0.0
+    assert not climb.doubt(ascent)
+    assert ascent.value == pytest.approx(by_grid(fit, y), abs=0.1)
+
+
+def test_covariances_have_a_root_whatever_curvatures_are():
+    rng = np.random.default_rng(0)
+    axes = np.linalg.qr(rng.standard_normal((50, 2, 2)))[0]
+    curvature = (axes * [1e18, 1e-2]) @ axes.transpose(0, 2, 1)
+
+    def covariances(least_share):
+        with pytest.MonkeyPatch.context() as patch:
+            search = conditional.SEARCH._replace(least_share=least_share)
+            patch.setattr(conditional, "SEARCH", search)
+            values, vectors = conditional._positive(curvature)
+        roots = vectors / np.sqrt(values)[:, None]
+        return roots @ roots.transpose(0, 2, 1)
+
+    np.linalg.cholesky(covariances(conditional.SEARCH.least_share))
+    # Negative control: rounding leaves none.
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(covariances(0.0))

@@ -1,0 +1,117 @@
+"""Parameters that could be anywhere along a flat stretch of the likelihood."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.mixed_effects.ascent import Resolution, likelihood_at
+from sktem.mixed_effects.inference.node_numbers import covariance_of
+from sktem.mixed_effects.inference.standard_errors import at_bounds
+from sktem.mixed_effects.transforms import is_plain
+
+__all__ = ["exchanged", "open_directions"]
+
+
+class FarRule(NamedTuple):
+    """Where it is looked how the likelihood changes far away, and what is no change.
+
+    Attributes
+    ----------
+    unknown : float
+        Standard error, of a logarithm or in units of the estimate, from which a
+        parameter may be anywhere.
+    far : float
+        How many standard errors away the likelihood has to be lower.
+    farthest : float
+        Change of logarithms, and of logits, that is far enough.
+    least_loss : float
+        Log-likelihood that is lost there at least.
+    resolution : Resolution
+        How finely the likelihood is integrated.
+    rounded : float
+        Eigenvalue of the scaled information that may be an error of differences.
+    involved : float
+        Share of a parameter in its direction that counts.
+    """
+
+    unknown: float = 1.0
+    far: float = 3.0
+    farthest: float = 3.0
+    least_loss: float = 0.05
+    resolution: Resolution = Resolution(per_subject=700)
+    rounded: float = 1e-6
+    involved: float = 0.01
+
+
+#: The rule of every fit.
+RULE = FarRule()
+
+
+def open_directions(model, rows, vector, ascent, rule=RULE) -> list[str]:
+    """Return names of parameters far from whose estimates the likelihood is the same.
+
+    Such a parameter drifts to infinity, and has a standard error where steps have ended
+    as any other.
+    """
+    params, values, modes = ascent.params, vector.of(ascent.params), ascent.modes
+    is_held = at_bounds(vector, params)
+    covariance = covariance_of(ascent.information.observed, is_held)
+    with np.errstate(invalid="ignore"):
+        errors = np.sqrt(np.diag(covariance))
+    kinds = [_kind(vector.design, name) for name in vector.names]
+    of_population = np.array([kind is not None for kind in kinds])
+    plain = np.array([kind is None or is_plain(kind) for kind in kinds])
+    units = np.where(plain, np.abs(values), 1.0)
+    unknown = (errors > rule.unknown * units) & (of_population | vector.is_variance)
+    candidates = np.flatnonzero(unknown & ~is_held)  # False for NaN
+    if not len(candidates):
+        return []
+    size = np.where(vector.positive, values, 1.0)
+
+    def value_at(far):
+        changed = vector.params(far, params)
+        if np.linalg.eigvalsh(changed.omega).min(initial=1.0) <= 0:
+            return -np.inf
+        return likelihood_at(model, rows, changed, modes, 0, rule.resolution).value
+
+    def is_flat(j, sign):
+        length = rule.far * errors[j]
+        if vector.positive[j] or not plain[j]:
+            length = min(length, rule.farthest * units[j])
+        shift = sign * length * covariance[:, j] / covariance[j, j]
+        # Logarithms of what is positive, so that it stays so.
+        with np.errstate(over="ignore"):
+            grown = values * np.exp(np.where(vector.positive, shift / size, 0.0))
+        far = np.where(vector.positive, grown, values + shift)
+        return np.isfinite(far).all() and here - value_at(far) < rule.least_loss
+
+    here, flat = value_at(values), []
+    for j in candidates:
+        # The other end of a variance is zero, and no flat stretch.
+        if is_flat(j, 1) or (not vector.positive[j] and is_flat(j, -1)):
+            flat.append(vector.names[j])
+    return flat
+
+
+def _kind(design, name):
+    """Return the transform of a population value, None for others."""
+    if name not in design.names:
+        return None
+    return design.transforms[design.names.index(name)]
+
+
+def exchanged(vector, information, is_held, rule=RULE) -> np.ndarray:
+    """Return which parameters others make up for, as far as differences can tell."""
+    free = np.flatnonzero(~is_held)
+    inner = information[np.ix_(free, free)]
+    scale = np.sqrt(np.abs(np.diag(inner)))
+    scale = np.where(scale > 0, scale, 1.0)
+    values, vectors = np.linalg.eigh(inner / scale[:, None] / scale)
+    by_differences = np.isin(free, np.arange(len(vector))[vector.numeric])
+    weak = vectors[:, values < rule.rounded]
+    weak = weak[:, (weak[by_differences] ** 2).sum(axis=0) > rule.involved]
+    which = np.zeros(len(is_held), dtype=bool)
+    which[free] = (weak**2).max(axis=1, initial=0.0) > rule.involved
+    return which
