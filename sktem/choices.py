@@ -19,6 +19,7 @@ __all__ = [
     "check_names",
     "check_number",
     "did_you_mean",
+    "is_auto",
 ]
 
 #: Names that parameters have in other libraries.
@@ -34,6 +35,11 @@ ELSEWHERE = {
     "n_iter": "max_iter",
     "seed": "random_state",
 }
+
+
+def is_auto(value) -> bool:
+    """Return whether a parameter is left to the estimator: not an array, and "auto"."""
+    return isinstance(value, str) and value == "auto"
 
 
 def did_you_mean(given, known: Iterable) -> str:

@@ -369,6 +369,7 @@ def start_run(
     tol=0.0,
     average=False,
     params=START,
+    **settings_of_stops,
 ):
     """Return settings and a fresh state of a run."""
     settings = RunSettings(
@@ -381,6 +382,7 @@ def start_run(
         max_passes=max_passes,
         tol=tol,
         average=average,
+        **settings_of_stops,
     )
     return settings, RunState(params, spawn_generators(seed))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import ClassVar
 
-from sktem.choices import check_choice, check_folder, check_number
+from sktem.choices import check_choice, check_folder, check_number, is_auto
 from sktem.e_step.batches import SAMPLING_SCHEMES
 from sktem.e_step.expectation import check_memory_of_rows
 from sktem.estimators.fit_warnings import warn_of_run, warn_of_unused
@@ -95,29 +95,29 @@ class LoopEstimator(EpochEstimator):
         if isinstance(entry, tuple):
             solver_class, implied_sampler, implied_step = entry
             solver = solver_class()
-            if implied_step is not None and _is_auto(step_size):
+            if implied_step is not None and is_auto(step_size):
                 step_size = implied_step
         else:
             solver = entry
-        if _is_auto(sampler):
+        if is_auto(sampler):
             sampler = implied_sampler or self._best_sampler(model, name)
         if implied_sampler is not None:
             check_implied_sampler(self, implied_sampler, sampler, SOLVERS)
         sampler = self._with_settings(
             resolve_part(sampler, known, Sampler, "sampler"), model
         )
-        if _is_auto(step_size):
+        if is_auto(step_size):
             step_size = solver.default_step_size(sampler)
         return sampler, solver, check_schedule(step_size)
 
     def _solver_name(self, model):
         """Return the solver, or the name of the one that "auto" chooses."""
-        return self._best_solver(model) if _is_auto(self.solver) else self.solver
+        return self._best_solver(model) if is_auto(self.solver) else self.solver
 
     def _best_solver(self, model):
         """Return "em" if all expectations are exact, else "saem"."""
         sampler = self.sampler
-        if _is_auto(sampler):
+        if is_auto(sampler):
             sampler = self._best_sampler(model, self.solver)
         exact = sampler == "exact" or isinstance(sampler, ExactExpectation)
         return "em" if exact else "saem"
@@ -153,7 +153,6 @@ class LoopEstimator(EpochEstimator):
     def _settings(self, model, n_rows=None, *, batch_size=None):
         """Return checked settings of a run over rows, or with batches of a stream."""
         self._check_number("max_iter", Integral, 0)
-        self._check_number("tol", Real, 0)
         self._check_number("n_iter_no_change", Integral, 1)
         sampling = self._option("sampling")
         check_choice("sampling", sampling, SAMPLING_SCHEMES)
@@ -170,11 +169,15 @@ class LoopEstimator(EpochEstimator):
             batch_size=batch_size,
             sampling=sampling,
             max_passes=self.max_iter,
-            tol=float(self._option("tol")),
+            tol=self._tolerance(),
             patience=self._option("n_iter_no_change"),
             memory=check_folder("memory", self._option("memory")),
-            average=False if _is_auto(average) else check_average(average),
+            average=False if is_auto(average) else check_average(average),
         )
+
+    def _tolerance(self):
+        self._check_number("tol", Real, 0)
+        return float(self._option("tol"))
 
     def _resolved_batch_size(self, n_rows):
         return self._given_batch_size(max(1, min(LARGEST_BATCH, n_rows // 20)))
@@ -188,7 +191,7 @@ class LoopEstimator(EpochEstimator):
 
     def _given_batch_size(self, automatic):
         """Return ``batch_size``, checked, or the meaning of "auto"."""
-        if _is_auto(self._option("batch_size")):
+        if is_auto(self._option("batch_size")):
             return automatic
         self._check_number("batch_size", Integral, 1)
         return int(self._option("batch_size"))
@@ -225,7 +228,3 @@ def _name_of(part, known):
         return part
     names = [name for name, kind in known.items() if kind is type(part)]
     return names[0] if names else type(part).__name__
-
-
-def _is_auto(value):
-    return isinstance(value, str) and value == "auto"

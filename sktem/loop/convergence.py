@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["GAP_RULE", "GapRule", "check_change", "check_gap"]
+__all__ = ["GAP_RULE", "GapRule", "check_change", "check_gap", "creeps"]
 
 
 class GapRule(NamedTuple):
@@ -23,6 +23,11 @@ class GapRule(NamedTuple):
         Standard errors below which the difference of two windows is noise.
     most_passes : int
         Passes of a run of EM that nobody would wait for.
+    creep : float
+        Times ``tol`` that may be left, by extrapolation, of a run of EM whose change
+        is below ``tol``.
+    tol : float
+        Nats per row where ``tol`` is left to the rule.
     paces : tuple of float
         Paces at which a run may approach its limit, as shares of the steps that it
         has done.
@@ -32,6 +37,8 @@ class GapRule(NamedTuple):
     exact_window: int = 4
     errors: float = 2.0
     most_passes: int = 10_000
+    creep: float = 5.0
+    tol: float = 1e-6
     paces: tuple[float, ...] = tuple(np.geomspace(0.02, 4.0, 18))
 
 
@@ -96,7 +103,10 @@ def check_gap(
     averages = float(settings.step_size(10**9)) < 1
     if settings.sampler.deterministic and not averages:
         window = max(rule.exact_window, settings.patience, isqrt(len(values)))
-        left = _left_of_jumps(values, window)
+        left = _left_of_jumps(values, window, np.max)
+        if whole:
+            # EM steps between extrapolations can grow, where a saddle is passed.
+            left = max(left, _left_of_jumps(values, window, np.min))
         _settle(state, left < settings.tol, window if whole else 1)
         return
     total = steps.sum()
@@ -125,6 +135,19 @@ def check_gap(
     state.stale_epochs = state.stale_epochs + 1 if stale else 0
     patience = settings.patience if settings.sampler.markov else 1
     state.converged = state.stale_epochs >= patience
+
+
+def creeps(settings, state, rule: GapRule = GAP_RULE) -> bool:
+    """Return whether EM has ended by a small change although much is left to gain.
+
+    Extrapolation says nearly what is left, or, where a run passes a saddle, far less.
+    """
+    em = settings.solver.is_monotone and settings.solver.n_index_sets == 0
+    em = em and settings.sampler.deterministic and settings.extrapolates
+    values = np.array(state.history.objective[state.judged_from :])
+    if not em or len(values) < 3 or np.isnan(values[-3:]).any():
+        return False
+    return bool(_left_to_gain(values, rule) > rule.creep * settings.tol)
 
 
 def _settle(state, settled, window) -> None:
@@ -164,12 +187,12 @@ def _left_to_gain(values, rule):
     return min(rest, at_most)
 
 
-def _left_of_jumps(values, window):
+def _left_of_jumps(values, window, size_of):
     """Return the sum of the changes to come, if those of windows fall geometrically."""
     if len(values) <= 2 * window:
         return np.inf
     sizes = np.abs(np.diff(values))
-    before, last = sizes[-2 * window : -window].max(), sizes[-window:].max()
+    before, last = size_of(sizes[-2 * window : -window]), size_of(sizes[-window:])
     rate = (last / before) ** (1 / window) if before else np.inf
     return _geometric_rest(last, rate, values)
 

@@ -15,7 +15,7 @@ from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.measuring import measured, new_monitor
 from sktem.loop.monitor import objective_of
 from sktem.loop.runner import run_epochs
-from sktem.loop.stages import first_stage, has_last_stage, last_stage
+from sktem.loop.stages import enter_stage, first_stage, next_stage
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import draw_visits, find
 from sktem.models.contract import has_nan, maximized, nan_message
@@ -61,8 +61,9 @@ def run(
     """
     stage = first_stage(settings, state)
     run_epochs(_Loop(stage, X, state, sample_weight, merge), state, on_epoch)
-    if has_last_stage(stage, state):
-        stage = last_stage(stage, state)
+    while (later := next_stage(stage, state)) is not None:
+        stage = later
+        enter_stage(stage, state)
         run_epochs(_Loop(stage, X, state, sample_weight, merge), state, on_epoch)
     return state
 
@@ -355,7 +356,7 @@ class _Loop:
         state.rows_visited = self.expectation.rows_visited
         if state.solver.s is None or state.failure:
             return
-        if has_last_stage(self.settings, state):
+        if next_stage(self.settings, state) is not None:
             return
         recursion = state.solver
         recursion.s, last = self.settings.solver.settled(recursion), recursion.s

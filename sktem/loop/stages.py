@@ -6,38 +6,60 @@ from dataclasses import replace
 
 import numpy as np
 
+from sktem.loop.convergence import GAP_RULE, creeps
 from sktem.loop.state import RunSettings, RunState
 from sktem.samplers.compatibility import missing_methods
 from sktem.samplers.exact import ExactExpectation
 from sktem.schedules import Constant
+from sktem.solvers.accelerated import Acceleration
 from sktem.solvers.full_batch import FullBatch
+from sktem.solvers.squarem import SQUAREM
 
-__all__ = ["first_stage", "has_last_stage", "last_stage"]
+__all__ = ["enter_stage", "first_stage", "next_stage"]
 
 
 def first_stage(settings: RunSettings, state: RunState) -> RunSettings:
     """Return the settings with which a run begins, or is resumed."""
+    if state.accelerated:
+        return _accelerated(settings)
     return _judged(settings) if state.judged_from else settings
 
 
-def has_last_stage(settings: RunSettings, state: RunState) -> bool:
-    """Return whether a run that seems to have converged is still to be judged.
+def next_stage(settings: RunSettings, state: RunState) -> RunSettings | None:
+    """Return the settings with which a run goes on that seems to have converged.
 
     Solvers with batches and without a memory of rows leave the noise of their last
     steps in the parameters: with exact expectations passes of EM take it out. So they
     do with the noise of draws, in which slow progress is not seen, where a model has
     exact expectations too and the change of an epoch decides. Other solvers whose
-    progress was measured on a sample of rows go on, measured on all.
+    progress was measured on a sample of rows go on, measured on all. EM whose small
+    changes hardly become smaller goes on by extrapolated steps, if asked to.
+
+    Parameters
+    ----------
+    settings : RunSettings
+        Those of the present stage.
+    state : RunState
+        The state, at the end of the stage.
+
+    Returns
+    -------
+    RunSettings or None
+        The settings; None if the run has ended.
     """
-    unjudged = state.converged and not (state.judged_from or state.stopped)
-    return unjudged and (_ends_by_passes(settings) or state.of_sample)
+    if not state.converged or state.stopped:
+        return None
+    if not state.judged_from and (_ends_by_passes(settings) or state.of_sample):
+        return _judged(settings)
+    return _accelerated(settings) if creeps(settings, state) else None
 
 
-def last_stage(settings: RunSettings, state: RunState) -> RunSettings:
-    """Return the settings with which a run is judged, from where it stands."""
+def enter_stage(settings: RunSettings, state: RunState) -> None:
+    """Prepare the state for a stage that is not the first one."""
     state.judged_from, state.stale_epochs = len(state.history), 0
     state.converged, state.best_objective = False, -np.inf
-    return _judged(settings)
+    if isinstance(settings.solver, SQUAREM):
+        state.accelerated, state.solver.own = True, Acceleration()
 
 
 def _ends_by_passes(settings):
@@ -57,3 +79,15 @@ def _judged(settings):
             settings, sampler=exact, solver=FullBatch(), step_size=Constant(1.0)
         )
     return replace(settings, on_all_rows=True)
+
+
+def _accelerated(settings):
+    """Return settings with which EM is extrapolated until little is left to gain."""
+    tol = GAP_RULE.creep * settings.tol
+    return replace(
+        _judged(settings),
+        solver=SQUAREM(),
+        stopping="gap",
+        tol=tol,
+        extrapolates=False,
+    )

@@ -61,6 +61,8 @@ class RunSettings:
         costs further draws.
     stopping : {"change", "gap"}
         Whether ``tol`` bounds the change in an epoch or the remaining gain.
+    extrapolates : bool
+        Whether EM that ends by a small change goes on where more is left to gain.
     sample : SampleSize
         How many rows progress is measured on.
     on_all_rows : bool
@@ -81,6 +83,7 @@ class RunSettings:
     average: Any = False
     monitor: bool = True
     stopping: str = "change"
+    extrapolates: bool = False
     sample: SampleSize = SampleSize()
     on_all_rows: bool = False
     memory: str | None = None
@@ -128,8 +131,10 @@ class RunState:
         Whether the noise of the objective hides whether the run has converged.
     judged_from : int
         Epochs before those that decide whether the run has converged: passes of EM
-        at the end of a run with noise, or epochs measured on all rows; 0 if there are
-        none.
+        at the end of a run with noise, extrapolated ones at the end of EM that creeps,
+        or epochs measured on all rows; 0 if there are none.
+    accelerated : bool
+        Whether the run has entered the stage of extrapolated EM steps.
     of_sample : bool
         Whether the last objective is of a sample of the rows.
     objective : float
@@ -162,6 +167,7 @@ class RunState:
     stopped: bool = False
     interrupted: BaseException | None = None
     judged_from: int = 0
+    accelerated: bool = False
     of_sample: bool = False
     objective: float = np.nan
     finished_epoch: tuple[Any, Any] = (None, None)

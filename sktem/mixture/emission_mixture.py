@@ -120,10 +120,12 @@ class StochasticEMMixture(MixtureEstimator):
         ``step_size="auto"``, else the last.
     max_iter : int, default=1000
         Passes over the data, at most.
-    tol : float, default=1e-6
-        Threshold of convergence, in nats per row. "online" and solvers with draws go on
-        with passes of "em" when they have reached it, unless ``average`` is set, as
-        their last steps leave noise in the parameters. 0 means never.
+    tol : float or "auto", default="auto"
+        Threshold of convergence, in nats per row: of the change of the lower bound in a
+        pass. "auto" is 1e-6, after which "em" goes on by the steps of "squarem" where
+        five times as much or more is left by extrapolation. "online" and solvers with
+        draws go on with passes of "em" when they have reached it, unless ``average`` is
+        set, as their last steps leave noise in the parameters. 0 means never.
     n_iter_no_change : int, default=3
         Epochs without a rise by ``tol`` after which stochastic solvers stop.
     weight_concentration : float, default=0.0
@@ -221,7 +223,7 @@ class StochasticEMMixture(MixtureEstimator):
         step_size: StepSize = "auto",
         average: Average | Auto = "auto",
         max_iter: int = 1000,
-        tol: float = 1e-6,
+        tol: float | str = "auto",
         n_iter_no_change: int = 3,
         weight_concentration: float = 0.0,
         n_jobs: int | None = None,

@@ -177,14 +177,18 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     max_iter : int, default=1000
         Passes over the data, at most (on average, for ``sampling="inclusion"``). The
         initial pass, anchor passes and second index sets count.
-    tol : float, default=1e-6
+    tol : float or "auto", default="auto"
         Threshold of convergence, in nats per row. "em" stops when the lower bound
         changes by less, as in scikit-learn, and so does "vrttem" from anchor to anchor.
+        "auto" is 1e-6; and where small changes of "em" hardly become smaller, so that
+        five times as much or more is left by extrapolation, the run goes on by the
+        steps of "squarem" until it is not.
         The other solvers stop when it has not risen by ``tol`` for
         ``n_iter_no_change`` epochs on a fixed sample of rows; "online" and solvers with
         draws then go on with passes of "em", unless ``average`` is set, as their last
-        steps leave noise in the parameters. 0 means never. The default is smaller than
-        scikit-learn's 1e-3, which stops up to 0.02 nats per row short.
+        steps leave noise in the parameters. 0 means never. Scikit-learn's default,
+        1e-3, stops up to 0.02 nats per row short, and 1e-6 alone up to 0.1 where EM
+        passes a saddle.
     n_iter_no_change : int, default=3
         See ``tol``.
     prior : GaussianMixturePrior or None, default=None
@@ -315,7 +319,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         step_size: StepSize = "auto",
         average: Average | Auto = "auto",
         max_iter: int = 1000,
-        tol: float = 1e-6,
+        tol: float | str = "auto",
         n_iter_no_change: int = 3,
         prior=None,
         n_jobs: int | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import DensityMixin, clone
 from sklearn.utils import check_random_state
 
-from sktem.choices import check_choice, check_number
+from sktem.choices import check_choice, check_number, is_auto
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import (
     LoopEstimator,
@@ -23,6 +23,7 @@ from sktem.estimators.base import (
 from sktem.estimators.by_blocks import each_chunk, total_over, weighted_sum
 from sktem.estimators.fit_warnings import warn_of_parameters, warn_of_run
 from sktem.estimators.progress import final_objective
+from sktem.loop.convergence import GAP_RULE
 from sktem.loop.state import RunState
 from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.conditional import chosen_columns, conditioned, given_values
@@ -463,8 +464,12 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
             twin.feature_names_in_ = self.feature_names_in_[columns]
         return twin
 
+    def _tolerance(self):
+        return GAP_RULE.tol if is_auto(self.tol) else super()._tolerance()
+
     def _settings(self, model, n_rows=None, *, batch_size=None):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
+        settings = replace(settings, extrapolates=is_auto(self.tol))
         if isinstance(settings.solver, OnlineEM) and isinstance(self.step_size, str):
             # Steps average over at least one row per parameter: what fewer rows leave
             # of a component loses its last rows sooner or later.

@@ -303,7 +303,7 @@ class MixtureStream(StreamRunner):
                 weights,
                 random,
                 FIRST_ROWS.preview_passes,
-                tol=float(estimator.tol),
+                tol=estimator._tolerance(),
             )
             self.preview, self.published_at = (model, params), self.kept.count
         return self.preview

@@ -111,7 +111,10 @@ class AcceleratedEM(Solver):
             return record.best.image
         record.best = Point(s, image, value)
         tried = self.next_point(record, record.best)
-        if tried is image or not np.isfinite(tried).all() or model.project(tried)[1]:
+        if tried is image:
+            return image
+        if not np.isfinite(tried).all() or model.project(tried)[1]:
+            self.rejected(record)
             return image
         return tried
 
@@ -126,4 +129,4 @@ class AcceleratedEM(Solver):
 
     @abstractmethod
     def rejected(self, record: Acceleration) -> None:
-        """Take note that the last point tried was below the one before."""
+        """Take note that the last point tried is infeasible, or below the one before."""

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from sktem.solvers.accelerated import AcceleratedEM
+from sktem.solvers.accelerated import AcceleratedEM, Point
 
 __all__ = ["SQUAREM"]
 
 
-#: Says that an extrapolation has been tried, after which an EM step is due.
-EXTRAPOLATED = "extrapolated"
+#: Factor by which the bound of the length of extrapolations changes.
+FACTOR = 4.0
+#: Failures one after the other from which on there is a bound.
+PATIENCE = 4
+
+
+class Cycle(NamedTuple):
+    """Where a cycle of three passes stands.
+
+    Attributes
+    ----------
+    first : Point or None
+        The first point, if an EM step has been done from it.
+    extrapolated : bool
+        Whether an extrapolation has been tried, after which an EM step is due.
+    bounded : bool
+        Whether its length had a bound.
+    longest : float
+        The bound of the next one that has one.
+    failures : int
+        Extrapolations that have failed since one has succeeded.
+    """
+
+    first: Point | None = None
+    extrapolated: bool = False
+    bounded: bool = False
+    longest: float = FACTOR
+    failures: int = 0
 
 
 class SQUAREM(AcceleratedEM):
@@ -20,7 +48,10 @@ class SQUAREM(AcceleratedEM):
     ``s - 2 alpha r + alpha ** 2 v`` are tried, with ``alpha = -|r| / |v|``, at most -1,
     which is EM itself. If their objective is no lower than before, an EM step from
     there begins the next cycle, of three passes; otherwise the cycle counts as two EM
-    steps. Expectations have to be exact, and the model needs ``log_likelihood``.
+    steps. Where EM steps grow, so that a saddle is being left and nothing says how far to
+    go, and after four failures, ``-alpha`` has a bound: at first 4, four times as much
+    after a success, and a quarter after a failure. Expectations have to be exact, and the model needs
+    ``log_likelihood``.
 
     References
     ----------
@@ -36,20 +67,30 @@ class SQUAREM(AcceleratedEM):
 
     def next_point(self, record, point):
         """Return an EM step, or an extrapolation after two of them."""
-        first, record.own = record.own, None
-        if first is None:
-            record.own = point
+        cycle = record.own or Cycle()
+        if cycle.extrapolated:
+            record.own = Cycle(longest=cycle.longest * FACTOR**cycle.bounded)
             return point.image
-        if isinstance(first, str):
+        first = cycle.first
+        if first is None:
+            record.own = cycle._replace(first=point)
             return point.image
         r, v = first.residual, point.residual - first.residual
-        norms = [np.linalg.norm(step / record.scale) for step in (r, v)]
-        alpha = -norms[0] / norms[1] if norms[1] > 0 else -1.0
-        if alpha >= -1.0:
+        size, change, last = (
+            np.linalg.norm(step / record.scale) for step in (r, v, point.residual)
+        )
+        length = size / change if change > 0 else 1.0
+        bounded = bool(last >= size) or cycle.failures >= PATIENCE
+        if bounded:
+            length = min(length, cycle.longest)
+        if length <= 1.0:
+            record.own = Cycle(longest=max(cycle.longest, FACTOR))
             return point.image
-        record.own = EXTRAPOLATED
-        return first.s - 2 * alpha * r + alpha**2 * v
+        record.own = cycle._replace(first=None, extrapolated=True, bounded=bounded)
+        return first.s + 2 * length * r + length**2 * v
 
     def rejected(self, record):
-        """Begin a new cycle."""
-        record.own = None
+        """Begin a new cycle, with a lower bound of the length where there is one."""
+        cycle = record.own
+        longest = max(cycle.longest / FACTOR**cycle.bounded, 1.0)
+        record.own = Cycle(None, False, False, longest, cycle.failures + 1)

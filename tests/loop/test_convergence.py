@@ -9,11 +9,12 @@ import pytest
 from sktem import StochasticEM
 from sktem.exceptions import FitWarning
 from sktem.history import History
-from sktem.loop.convergence import GAP_RULE, _left_to_gain, check_gap
+from sktem.loop.convergence import GAP_RULE, _left_to_gain, check_gap, creeps
 from sktem.models import RandomInterceptModel
 from sktem.models.random_intercept import RandomInterceptParams
 from sktem.samplers import ExactExpectation, RandomWalk
 from sktem.schedules import BurnInThenDecay, Constant
+from sktem.solvers import FullBatch
 from tests.oracles import closed_form_mle
 
 SETTINGS = SimpleNamespace(
@@ -45,6 +46,21 @@ def stop(gap, noise, seed):
         if state.converged:
             break
     return state, k
+
+
+@pytest.mark.parametrize("rate", [0.9, 0.99, 0.999])
+@pytest.mark.parametrize("left", [0.2, 0.8, 1.01, 30.0])
+def test_em_creeps_where_more_than_a_few_tol_are_left(rate, left):
+    """Of a geometric series what is left is known."""
+    settings = SimpleNamespace(
+        tol=1e-4, sampler=ExactExpectation(), solver=FullBatch(), extrapolates=True
+    )
+    limit = left * GAP_RULE.creep * settings.tol
+    state = fresh()
+    state.history.objective.extend(2.0 - limit * rate ** np.arange(-20.0, 1.0))
+    assert creeps(settings, state) == (left > 1)
+    settings.extrapolates = False
+    assert not creeps(settings, state)
 
 
 @pytest.mark.parametrize("pace", [10.0, 20.0, 40.0])

@@ -530,6 +530,21 @@ def test_a_run_that_ends_with_em_is_resumed_anywhere():
         assert bits(resumed) == bits(whole)
 
 
+def test_a_run_that_ends_by_extrapolated_steps_is_resumed_anywhere():
+    X = np.random.default_rng(0).normal(size=(200, 3))  # no intercepts: EM is slow
+    settings, state = start_run(
+        FullBatch(), X, tol=1e-5, max_passes=500, extrapolates=True
+    )
+    saved = []
+    whole = run(settings, X, state, on_epoch=lambda s: saved.append(pickle.dumps(s)))
+    assert whole.converged
+    assert whole.accelerated
+    assert 0 < whole.judged_from < len(whole.history) - 1
+    for checkpoint in saved[whole.judged_from - 2 :]:
+        resumed = run(settings, X, pickle.loads(checkpoint))
+        assert bits(resumed) == bits(whole)
+
+
 @OF_SOLVER
 @OF_SAMPLER
 def test_same_seed_same_bits(solver, sampler):

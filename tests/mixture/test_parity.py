@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.mixture import GaussianMixture
 
@@ -331,3 +332,25 @@ def test_constant_step_of_online_em_does_not_converge():
         random_state=0,
     ).fit(X)
     assert np.abs(mixture.means_ - peer.means_).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    "seed, n, d, n_components, kind",
+    [(1, 100, 2, 2, "full"), (8, 100, 2, 2, "full"), (23, 100, 2, 2, "full")],
+)
+def test_the_default_passes_saddles_of_em(seed, n, d, n_components, kind):
+    """A change below 1e-6 a row has .03 to .07 left there; scikit-learn stops too."""
+    X = np.random.default_rng(seed).normal(size=(n, d)).round(1)
+    ours = StochasticEMGaussianMixture(
+        n_components, covariance_type=kind, random_state=0
+    )
+    stops = clone(ours).set_params(tol=1e-6).fit(X)
+    assert stops.converged_
+    ours.fit(X)
+    assert ours.converged_
+    onwards = clone(ours).set_params(
+        solver="em", tol=1e-9, max_iter=2000, weights_init=ours.weights_,
+        means_init=ours.means_, precisions_init=ours.precisions_,
+    )  # fmt: skip
+    assert onwards.fit(X).score(X) < ours.score(X) + 1e-5
+    assert stops.score(X) < ours.score(X) - 0.03
