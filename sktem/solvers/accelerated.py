@@ -129,4 +129,4 @@ class AcceleratedEM(Solver):
 
     @abstractmethod
     def rejected(self, record: Acceleration) -> None:
-        """Take note that the last point tried is infeasible, or below the one before."""
+        """Note that the last point tried is infeasible, or below the one before."""

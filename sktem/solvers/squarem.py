@@ -48,10 +48,10 @@ class SQUAREM(AcceleratedEM):
     ``s - 2 alpha r + alpha ** 2 v`` are tried, with ``alpha = -|r| / |v|``, at most -1,
     which is EM itself. If their objective is no lower than before, an EM step from
     there begins the next cycle, of three passes; otherwise the cycle counts as two EM
-    steps. Where EM steps grow, so that a saddle is being left and nothing says how far to
-    go, and after four failures, ``-alpha`` has a bound: at first 4, four times as much
-    after a success, and a quarter after a failure. Expectations have to be exact, and the model needs
-    ``log_likelihood``.
+    steps. Where EM steps grow, so that a saddle is being left and nothing says how far
+    to go, and after four failures, ``-alpha`` has a bound: at first 4, four times as
+    much after a success, and a quarter after a failure. Expectations have to be exact,
+    and the model needs ``log_likelihood``.
 
     References
     ----------
