@@ -275,7 +275,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         warn_of_outshining(data.X, data.layout)
         shape, n_classes = self.image_shape_, len(self.classes_)
         # Objects out of place are moved.
-        self._usual = UsualImages.of(data.X, data.layout, places=False)
+        self._usual = UsualImages.of(data.X, data.layout, data.labels, places=False)
         seed = integer_seed(self.random_state)
         rng = np.random.default_rng(seed)
 

@@ -39,6 +39,8 @@ class Typical(NamedTuple):
     farther, less_certain : float
         By how many standard deviations distances on the whole have to be larger, and by
         how much certainties less, to be told.
+    moved : float
+        Share of these that is enough where objects are out of place.
     errors, most : float
         By how many standard errors they have to be so beside, and the standard
         deviations that a single distance counts at most.
@@ -50,9 +52,10 @@ class Typical(NamedTuple):
     certainty_sd: float
     n_images: int
     rare: float = 1e-3
-    farther: float = 1.0
+    farther: float = 0.55
     less_certain: float = 0.02
-    errors: float = 1.5
+    moved: float = 0.4
+    errors: float = 1.75
     most: float = 3.0
 
     def outlier_proba(self, distances) -> np.ndarray:
@@ -60,13 +63,17 @@ class Typical(NamedTuple):
         excess = np.clip((distances - self.mean) / self.sd, 0.0, 30.0)
         return self.rare / (self.rare + np.exp(-0.5 * excess**2))
 
-    def difference(self, distances, certainties) -> str | None:
-        """Return how several images differ from those that were left out, or None."""
-        n = len(distances)
+    def difference(self, distances, certainties, is_moved=False, places=False):
+        """Return how several images differ from those that were left out, or None.
+
+        `is_moved` says whether objects are out of place, and `places` whether that
+        alone makes distances larger.
+        """
+        n, share = len(distances), self.moved if is_moved else 1.0
         error = self.errors * np.sqrt(1 / n + 1 / self.n_images)
         excess = (distances - self.mean) / self.sd
         farther = float(np.clip(excess, -self.most, self.most).mean())
-        if farther > self.farther + error:
+        if farther > self.farther * (share if places else 1.0) + error:
             return (
                 f"are farther from the training images by {farther:.1f} standard "
                 "deviations (see outlier_proba)"
@@ -75,7 +82,7 @@ class Typical(NamedTuple):
         # Of few images that were left out all may be certain by chance.
         squares = n * certainties.var() + self.n_images * self.certainty_sd**2
         error *= np.sqrt(squares / (n + self.n_images))
-        if self.certainty - certainty > self.less_certain + error:
+        if self.certainty - certainty > self.less_certain * share + error:
             return f"have labels with a probability of {certainty:.0%} on average"
         return None
 

@@ -230,20 +230,27 @@ class ImageClassifier(
         scores, distances = self._scores(X)
         logs = scores / self.temperature_ + log_of(self.class_prior_)
         patched = lost.any(axis=1)
-        if not self._is_usual(distances[patched], logs[patched]):
+        if not self._is_usual(X[patched], distances[patched], logs[patched]):
             self._patches.warn_of(patched)
         odd = np.zeros(len(X))
         if self._typical is not None:
             odd = self._typical.outlier_proba(distances)
-        if not asked:
-            self._usual.warn_of_others(X, self._typical, distances, logs)
+        if not asked and len(X) >= self._usual.several:
+            as_left_out = self._as_left_out(X, distances, logs)
+            labels = logs.argmax(axis=1)
+            self._usual.warn_of_others(X, labels, self._typical, *as_left_out)
         return logs, odd
 
-    def _is_usual(self, distances, logs):
+    def _is_usual(self, X, distances, logs):
         """Return whether several images are like those that were left out."""
         if self._typical is None or len(logs) < self._usual.several:
             return False
-        return self._typical.difference(distances, certainties_of(logs)) is None
+        as_left_out = self._as_left_out(X, distances, logs)
+        return self._typical.difference(*as_left_out) is None
+
+    def _as_left_out(self, X, distances, logs):
+        """Return distances and certainties, as of images that were left out."""
+        return distances, certainties_of(logs)
 
     def _logs(self, X):
         logs, odd = self._judged(X)

@@ -8,7 +8,6 @@ import numpy as np
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
-from sktem.images.classes import certainties_of
 from sktem.images.shapes import Layout, border_of
 
 __all__ = ["UsualImages", "centres_of", "departures_of"]
@@ -35,6 +34,67 @@ def centres_of(excess, image_shape, limits=0.0):
 NOTHING = (np.nan, np.nan)
 
 
+class Places(NamedTuple):
+    """Where objects of the classes lie.
+
+    Attributes
+    ----------
+    layout : Layout
+        How images are laid out.
+    means : ndarray of shape (n_classes, n_axes)
+        Mean centre of the objects of each class, NaN where none is known.
+    sds : ndarray of shape (n_axes,)
+        Standard deviations of the centres within classes.
+    n_images : int
+        Number of images whose centres are known.
+    least : float
+        Least standard deviation, as a share of the longest side.
+    off, errors, most : float
+        Standard deviations by which objects are out of place on average, standard
+        errors beyond them, and the deviations that an object counts at most.
+    """
+
+    layout: Layout
+    means: np.ndarray
+    sds: np.ndarray
+    n_images: int
+    least: float = 0.02
+    off: float = 0.75
+    errors: float = 2.0
+    most: float = 3.0
+
+    @classmethod
+    def of(cls, X, labels, layout) -> Places | None:
+        """Return those of images, None where no class has several of them."""
+        centres = _centres(X, layout)
+        is_known = ~np.isnan(centres).any(axis=1)
+        centres, labels, n_classes = (
+            centres[is_known],
+            labels[is_known],
+            labels.max() + 1,
+        )
+        counts = np.bincount(labels, minlength=n_classes)
+        free = len(centres) - np.count_nonzero(counts)
+        if free < 1:
+            return None
+        sums = [np.bincount(labels, along, n_classes) for along in centres.T]
+        with np.errstate(invalid="ignore"):
+            means = np.stack(sums, axis=1) / counts[:, None]
+        sds = np.sqrt(((centres - means[labels]) ** 2).sum(axis=0) / free)
+        sds = np.maximum(sds, cls._field_defaults["least"] * max(layout.image_shape))
+        return cls(layout, means, sds, len(centres))
+
+    def are_left(self, X, labels) -> bool:
+        """Return whether objects of several images are out of place on average."""
+        gaps = (_centres(X, self.layout) - self.means[labels]) / self.sds
+        gaps = gaps[~np.isnan(gaps).any(axis=1)]
+        if not len(gaps):
+            return False
+        error = self.errors * np.sqrt(1 / len(gaps) + 1 / self.n_images)
+        far = np.abs(np.clip(gaps, -self.most, self.most).mean(axis=0))
+        return bool((far > self.off + error).any())
+
+
 class UsualImages(NamedTuple):
     """Brightness, contrast and places of training images.
 
@@ -48,6 +108,8 @@ class UsualImages(NamedTuple):
         Least and largest mean and standard deviation.
     centres : ndarray of shape (2, n_axes) or None
         Least and largest centre along each axis; None where places do not count.
+    places : Places or None
+        Where objects of the classes lie, if that is known.
     n_images : int
         Number of images.
     several : int
@@ -72,6 +134,7 @@ class UsualImages(NamedTuple):
     middles: tuple
     spreads: tuple
     centres: np.ndarray | None
+    places: Places | None
     n_images: int
     several: int = 5
     contrast: float = 1.5
@@ -85,19 +148,26 @@ class UsualImages(NamedTuple):
     scattered: float = 0.25
 
     @classmethod
-    def of(cls, X, layout, places=True) -> UsualImages:
-        """Return those of some images; their places count or do not."""
-        observed, centres = X[~np.isnan(X).all(axis=1)], None
-        if places and len(known := _centres(X, layout)):
-            centres = np.stack([np.fmin.reduce(known), np.fmax.reduce(known)])
+    def of(cls, X, layout, labels=None, places=True) -> UsualImages:
+        """Return those of some images; their places count or do not.
+
+        Without labels nothing is known of the places of objects.
+        """
+        observed, centres, of_classes = X[~np.isnan(X).all(axis=1)], None, None
+        if labels is not None:
+            of_classes = Places.of(X, labels, layout)
+            if places:
+                known = _centres(X, layout)
+                centres = np.stack([np.fmin.reduce(known), np.fmax.reduce(known)])
         if not len(observed):
-            return cls(layout, np.nan, np.nan, NOTHING, NOTHING, centres, 0)
+            return cls(layout, np.nan, np.nan, NOTHING, NOTHING, centres, of_classes, 0)
         with np.errstate(over="ignore", invalid="ignore"):
             middles, spreads = np.nanmean(observed, axis=1), np.nanstd(observed, axis=1)
         return cls(
             layout, float(np.median(middles)), float(np.median(spreads)),
             (float(middles.min()), float(middles.max())),
-            (float(spreads.min()), float(spreads.max())), centres, len(observed),
+            (float(spreads.min()), float(spreads.max())), centres, of_classes,
+            len(observed),
         )  # fmt: skip
 
     def warn_of_errors(self, joint_logs, labels, light=False) -> None:
@@ -135,18 +205,31 @@ class UsualImages(NamedTuple):
         longest = max(self.layout.image_shape)
         return bool((np.ptp(self.centres, axis=0) > self.scattered * longest).any())
 
-    def warn_of_others(self, X, typical, distances, joint_logs) -> None:
+    def warn_of_others(self, X, labels, typical, distances, certainties) -> None:
         """Warn where several new images are not like the training images.
 
         Images that were left out decide, where there are any (``typical``): distances
-        are larger on the whole, or labels less certain. What differs is the advice.
+        are larger on the whole, or labels less certain. What differs is the advice, and
+        a reason for it to look closer.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_channels * n_pixels)
+            Images.
+        labels : ndarray of int of shape (n,)
+            Indices of the classes that they are taken for.
+        typical : Typical or None
+            What is known of images that were left out.
+        distances, certainties : ndarray
+            Distances and certainties, as of images that were left out.
         """
-        if len(X) < self.several:
-            return
-        cause = self._moved(X) or self._in_other_light(X)
+        moved = self._moved(X, labels)
+        cause = moved or self._in_other_light(X)
         finding = f"Labels of {len(X)} images may be wrong"
         if typical is not None:
-            difference = typical.difference(distances, certainties_of(joint_logs))
+            difference = typical.difference(
+                distances, certainties, moved is not None, self.centres is not None
+            )
             if difference is None:
                 return
             finding += f": they {difference}, unlike images that were left out"
@@ -160,7 +243,7 @@ class UsualImages(NamedTuple):
 
     def _in_other_light(self, X):
         """Return a sentence on another contrast or brightness, or None."""
-        new = type(self).of(X, self.layout, places=False)
+        new = type(self).of(X, self.layout)
         least, largest = self.spreads
         usual = least / self.contrast <= new.spread <= largest * self.contrast
         beyond = abs(np.clip(new.middle, *self.middles) - new.middle)
@@ -173,27 +256,28 @@ class UsualImages(NamedTuple):
             f"{self.spread:.3g}: bring them to the same contrast and brightness."
         )
 
-    def _moved(self, X):
+    def _moved(self, X, labels):
         """Return a sentence on objects out of place, or None."""
-        if self.centres is None:
-            return None
-        centres = _centres(X, self.layout)
-        gaps = np.abs(np.clip(centres, *self.centres) - centres)
-        is_moved = (gaps > self.margin * max(self.layout.image_shape)).any(axis=1)
-        share = is_moved.sum() / len(X)
-        # As many lie beyond all of n others by chance.
-        if not share > self.moved + 1 / max(self.n_images, 1):
+        is_moved = self.places is not None and self.places.are_left(X, labels)
+        remedy = ""
+        if self.centres is not None:
+            centres = _centres(X, self.layout)
+            gaps = np.abs(np.clip(centres, *self.centres) - centres)
+            is_far = (gaps > self.margin * max(self.layout.image_shape)).any(axis=1)
+            # As many lie beyond all of n others by chance.
+            most = self.moved + 1 / max(self.n_images, 1)
+            is_moved |= bool(is_far.sum() / len(X) > most)
+            remedy = ', or fit with nuisances=("translation",)'
+        if not is_moved:
             return None
         return (
-            f"In {share:.0%} of {len(X)} images the object is at a place where no "
-            "training image has it, or the frame cuts it: crop and centre them as the "
-            'training images were, or fit with nuisances=("translation",).'
+            "Objects are at other places than in the training images, or the frame "
+            f"cuts them: crop and centre them as the training images were{remedy}."
         )
 
 
 def _centres(X, layout):
-    """Return centres of the objects of whole images."""
-    whole = X[~np.isnan(X).any(axis=1)]
-    excess, _ = departures_of(whole, layout.image_shape, layout.n_channels)
-    with np.errstate(over="ignore"):
+    """Return centres of the objects of images, NaN where pixels are missing."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        excess, _ = departures_of(X, layout.image_shape, layout.n_channels)
         return centres_of(excess, layout.image_shape)

@@ -15,7 +15,12 @@ from sktem.estimators.base import (
     with_callbacks,
 )
 from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike
-from sktem.images.classes import Calibration, given_temperature
+from sktem.images.classes import (
+    Calibration,
+    certainties_of,
+    given_temperature,
+    log_of,
+)
 from sktem.images.classifier import ImageClassifier, integer_seed
 from sktem.images.units import units_of
 from sktem.images.usual import UsualImages
@@ -42,6 +47,9 @@ STRENGTH, LEAST_STRENGTH, NOISE_SCALE = 20.0, 400.0, 0.3
 #: and drawn signs of 8 x 8 to 24 x 24 pixels.
 CALIBRATION = Calibration((0.0, 7.0), 0.1, expected=60.0, deviation=1.0)
 MOST_FOLDS = 3
+
+#: New images that are compared with those that were left out, at most.
+MOST_COMPARED = 300
 
 
 class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
@@ -243,6 +251,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         seed = integer_seed(self.random_state)
         self._model()._check_parameters()
         left_out, context = None, None
+        self._folds: list = []
         if given_temperature(self.temperature) is None:
             left_out = self._held_out(X, labels, weights, seed)
         if hasattr(self, "_init_callback_context"):
@@ -254,7 +263,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         fits = [model._template for model in self.estimators_]
         self._predictor = Likelihoods(fits)
         places = "translation" not in fits[0].nuisance_names
-        self._usual = UsualImages.of(X, self._layout, places)
+        self._usual = UsualImages.of(X, self._layout, labels if places else None)
         self._seen = ~np.isnan(X).all(axis=0)
         self.n_iter_ = max(model.n_iter_ for model in self.estimators_)
         if context is not None:
@@ -310,9 +319,25 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         for train, left_out in folds.split(labels, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
-            fits = [model._template for model in models]
-            logs[left_out], distances[left_out] = Likelihoods(fits).judge(X[left_out])
+            fold = Likelihoods([model._template for model in models])
+            logs[left_out], distances[left_out] = fold.judge(X[left_out])
+            self._folds.append(fold)
         return logs, distances
+
+    def _as_left_out(self, X, distances, logs):
+        """Return distances and certainties by the models of the folds, by turns.
+
+        These have learned from fewer images than the models that predict.
+        """
+        if not self._folds:
+            return super()._as_left_out(X, distances, logs)
+        X = np.where(self._seen, X, np.nan)[:: -(-len(X) // MOST_COMPARED)]
+        logs, distances = np.empty((len(X), logs.shape[1])), np.empty(len(X))
+        for k, fold in enumerate(self._folds[: len(X)]):
+            turn = slice(k, None, len(self._folds))
+            logs[turn], distances[turn] = fold.judge(X[turn])
+        logs = logs / self.temperature_ + log_of(self.class_prior_)
+        return distances, certainties_of(logs)
 
     def _scores(self, X):
         # What no training image shows was not learned of any class.

@@ -188,7 +188,7 @@ def test_objects_that_the_frame_cuts(fitted):
             warnings.simplefilter("ignore", FitWarning)
             assert np.mean(classifier.predict(cut.reshape(-1, 64)) == labels) > 0.9
         return
-    with pytest.warns(FitWarning, match="or the frame cuts it"):
+    with pytest.warns(FitWarning, match="or the frame cuts them"):
         classifier.predict(cut.reshape(-1, 64))
 
 
