@@ -67,6 +67,8 @@ class Emission(BaseEstimator, ABC):
     order = 0
     #: Fields of the parameters that are probabilities with sums of 1.
     distributions: tuple[str, ...] = ()
+    #: Fields of the parameters that are not negative.
+    non_negative: tuple[str, ...] = ()
 
     @property
     def memory(self) -> int:

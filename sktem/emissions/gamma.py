@@ -60,6 +60,8 @@ class Gamma(Emission):
     (array([[3.]]), array([[2.]]))
     """
 
+    non_negative = ("shapes", "scales")
+
     def check(self, X):
         """Raise ValueError for values that are not positive."""
         check_positive(self, X)

@@ -75,6 +75,8 @@ class NegativeBinomial(Emission):
     (array([[3.]]), array([[0.58]]))
     """
 
+    non_negative = ("means", "sizes")
+
     def check(self, X):
         """Raise ValueError for values that are no counts."""
         check_counts(self, X)

@@ -109,6 +109,8 @@ class StudentT(Emission):
     True
     """
 
+    non_negative = ("degrees_of_freedom",)
+
     #: Settings of the M-step of Gaussians that have no meaning here.
     mean_penalty = covariance_prior_strength = 0.0
 

@@ -62,6 +62,8 @@ class VonMises(Emission):
     array([[3.14]])
     """
 
+    non_negative = ("concentrations",)
+
     def check(self, X):
         """Raise ValueError for values that are degrees rather than radians."""
         with np.errstate(invalid="ignore"):

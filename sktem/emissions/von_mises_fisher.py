@@ -67,6 +67,8 @@ class VonMisesFisher(Emission):
     array([[1., 0., 0.]])
     """
 
+    non_negative = ("concentrations",)
+
     def check(self, X):
         """Raise ValueError for rows that are not of length 1."""
         squares = np.nansum(X**2, axis=1)

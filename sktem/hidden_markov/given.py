@@ -7,6 +7,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from sktem.choices import check_choice, check_names
 from sktem.emissions import Columns, Emission
+from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.tables import EMISSIONS, Table, is_frame, label_columns
 from sktem.hidden_markov.covariates import checked_covariates
 from sktem.hidden_markov.durations import durations_of
@@ -277,6 +278,8 @@ def _with_emission_values(emission, params, values):
         if name in emission.distributions:
             what = f"emission_init[{name!r}]"
             fields[name] = probabilities_of(what, fields[name], before.shape)
+        if name in emission.non_negative and (fields[name] < 0).any():
+            raise ValueError(f"emission_init[{name!r}] must not be negative")
         if fields[name].shape != before.shape:
             raise ValueError(
                 f"emission_init[{name!r}] must have the shape {before.shape}, got "
@@ -284,7 +287,7 @@ def _with_emission_values(emission, params, values):
             )
     params = params._replace(**fields)
     if "covariances" in fields and "precisions_cholesky" in params._fields:
-        structure = emission.structure(*params.means.shape)
+        structure = COVARIANCES[emission.covariance_type](*params.means.shape)
         try:
             factors = structure.precisions_cholesky(params.covariances)
         except np.linalg.LinAlgError as error:

@@ -458,6 +458,36 @@ def test_parameters_that_cannot_be_are_refused(emission, values):
         model(emission=emission, emission_init=values).fit(rows)
 
 
+@pytest.mark.parametrize("emission, values", [
+    ("gamma", {"shapes": [[-1.5], [1.0], [2.0]]}),
+    ("von_mises", {"concentrations": [[-1.0], [1.0], [2.0]]}),
+    ("negative_binomial", {"sizes": [[1.0], [1.0], [-0.5]]}),
+    ("student_t", {"degrees_of_freedom": [-4.0, 3.0, 3.0]}),
+])  # fmt: skip
+def test_negative_parameters_are_refused(emission, values):
+    rows = 1.0 + (np.arange(60.0) % 2)[:, None]
+    (name,) = values
+    with pytest.raises(ValueError, match=f"'{name}'. must not be negative"):
+        model(emission=emission, emission_init=values).fit(rows)
+
+
+@pytest.mark.parametrize("emission", [
+    "gaussian", "student_t", "log_normal", "factor_analyser", "gamma",
+    "negative_binomial", "von_mises",
+])  # fmt: skip
+def test_a_fit_begins_again_with_the_parameters_of_another(emission):
+    rows = np.abs(X) + 0.1
+    rows = rows.round() if emission == "negative_binomial" else rows
+    first = model(emission=emission, tol=1e-8).fit(rows, groups=GROUPS)
+    fields = first.emission_params_._asdict()
+    again = model(
+        emission=emission, start_init=first.start_, emission_init=fields,
+        transitions_init=first.transitions_, tol=1e-8,
+    ).fit(rows, groups=GROUPS)  # fmt: skip
+    left = again.score(rows, groups=GROUPS) - first.score(rows, groups=GROUPS)
+    assert -1e-9 < left < 1e-5
+
+
 @pytest.mark.parametrize("emission, name", [
     ("categorical", "probabilities"), ("multinomial", "probabilities"),
     (emissions.Mixture(Gaussian("diag"), 2), "weights"),
