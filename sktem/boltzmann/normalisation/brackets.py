@@ -36,6 +36,8 @@ LABEL = "Temperatures of reverse annealed importance sampling"
 #: Standard errors between an estimate and its end of a bracket, and between two
 #: estimates that disagree.
 MARGIN, DISAGREEMENT = 2.0, 3.0
+#: Standard errors of the nearer end by which an estimate is beyond both of them.
+BEYOND = 1.0
 #: Effective sample size, as a share of the runs, below which an end is not trusted.
 TRUSTED_SHARE = 0.25
 
@@ -71,7 +73,7 @@ class PartitionBracket:
     def lower(self) -> float:
         """The forward estimate less two standard errors; the lower end if crossed."""
         end = self.reverse if self._crossed else self.forward
-        return max(_bound(end, -MARGIN), min(self.least, self.value))
+        return min(max(_bound(end, -MARGIN), self.least), self.value)
 
     @property
     def upper(self) -> float:
@@ -110,6 +112,22 @@ class PartitionBracket:
         return sure and self._gap < -DISAGREEMENT
 
     @property
+    def _stands_apart(self) -> bool:
+        """Whether the estimate from both ends lies beyond both of them.
+
+        Where runs and chains have been in the same parts of the states it is between
+        the ends, or as near to one of them as its error.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            near, far = sorted(
+                np.float64(self.value - end.value) / end.standard_error
+                for end in (self.forward, self.reverse)
+            )
+        if far < 0:
+            near, far = -far, -near
+        return bool(near > BEYOND and far > DISAGREEMENT)
+
+    @property
     def doubt(self) -> str:
         """Why the estimate is not to be trusted; empty where it is."""
         if self.least >= max(self.value, _bound(self.forward, DISAGREEMENT)):
@@ -122,7 +140,7 @@ class PartitionBracket:
                 "the chains that reverse runs began with have missed a part of the "
                 "states, as chains do that stay in one mode; trust the forward estimate"
             )
-        if not self._gap <= DISAGREEMENT:
+        if self._stands_apart or not self._gap <= DISAGREEMENT:
             return (
                 "the runs are too short (increase n_temperatures), or the chains that "
                 "reverse runs began with have missed a part of the states"

@@ -164,6 +164,18 @@ def test_ends_that_have_crossed(sizes, gap, reason):
             assert found.lower < one.value < found.upper
 
 
+@pytest.mark.parametrize(
+    ("value", "doubted"), [(7.48, True), (6.8, True), (7.05, False), (7.35, False)]
+)
+def test_an_estimate_beyond_both_ends_is_doubted(value, doubted):
+    """Forward runs and chains were in parts of the states that hardly overlap."""
+    forward = AISResult(7.0, 0.04, 87, 100, 1000)
+    reverse = AISResult(7.25, 0.1, 40, 100, 1000)
+    found = PartitionBracket(value, 0.09, forward, reverse)
+    assert bool(found.doubt) == doubted
+    assert found.lower <= value <= found.upper
+
+
 def test_same_seed_same_value():
     model, params, draws = two_modes(3)
     values = []
