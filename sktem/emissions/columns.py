@@ -10,6 +10,7 @@ from sklearn.utils._indexing import _get_column_indices
 
 from sktem.choices import check_names
 from sktem.emissions.base import Emission
+from sktem.emissions.names import emission_named
 
 __all__ = ["Columns", "ColumnsParams", "column_indices"]
 
@@ -40,8 +41,8 @@ class Columns(Emission):
 
     Parameters
     ----------
-    emissions : list of (str, Emission, columns)
-        Name, emission and columns of each block, spelled as in
+    emissions : list of (str, str or Emission, columns)
+        Name, emission (itself, or its name) and columns of each block, spelled as in
         :class:`sklearn.compose.ColumnTransformer`: an index or name, a list, a slice,
         a mask or a callable that gets X. Names are those of a data frame. A column
         belongs to one block at most; columns of no block are not looked at.
@@ -77,6 +78,8 @@ class Columns(Emission):
         if deep:
             for name, emission, _ in self.emissions:
                 params[name] = emission
+                if isinstance(emission, str):
+                    continue
                 for key, value in emission.get_params(deep=True).items():
                     params[f"{name}__{key}"] = value
         return params
@@ -140,6 +143,8 @@ class Columns(Emission):
                     f"Columns takes a list of (name, emission, columns), got {entry!r}"
                 )
             name, emission, columns = entry
+            if isinstance(emission, str):
+                emission = emission_named(emission)
             if not isinstance(emission, Emission) or isinstance(emission, Columns):
                 raise TypeError(f"{name!r} must be an emission, got {emission!r}")
             if emission.order:

@@ -12,6 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.emissions.base import Emission, left_alive, something_observed
+from sktem.emissions.names import emission_named
 
 __all__ = ["Mixture", "MixtureParams"]
 
@@ -43,8 +44,8 @@ class Mixture(Emission):
 
     Parameters
     ----------
-    emission : Emission
-        Distribution of a row given its component.
+    emission : str or Emission
+        Distribution of a row given its component, by name or as an instance.
     n_components : int, default=2
         Components of each state.
     random_state : int, default=0
@@ -79,13 +80,18 @@ class Mixture(Emission):
         self.n_components = n_components
         self.random_state = random_state
 
+    @property
+    def component(self) -> Emission:
+        """Emission of a component."""
+        return emission_named(self.emission)
+
     def check(self, X):
         """Raise for values, or settings, that are out of range."""
-        if not isinstance(self.emission, Emission):
+        if not isinstance(self.emission, (str, Emission)):
             raise TypeError(
                 f"Mixture takes an emission of components, got {self.emission!r}"
             )
-        if self.emission.order:
+        if self.component.order:
             raise ValueError("components of Mixture cannot depend on rows before")
         if not (isinstance(self.n_components, (int, np.integer))) or (
             self.n_components < 1
@@ -94,15 +100,15 @@ class Mixture(Emission):
                 f"n_components of Mixture must be a positive integer, got "
                 f"{self.n_components!r}"
             )
-        self.emission.check(X)
+        self.component.check(X)
 
     def features(self, X):
         """Return those of the emission of components."""
-        return self.emission.features(X)
+        return self.component.features(X)
 
     def points(self, X, sample_weight=None):
         """Return those of the emission of components."""
-        return self.emission.points(X, sample_weight)
+        return self.component.points(X, sample_weight)
 
     def start(self, X, R):
         """Return components from clusters of the rows of each state."""
@@ -115,7 +121,7 @@ class Mixture(Emission):
             # A little of every component, so that none begins without data.
             W[:, k] = R[:, k, None] * (0.02 / M)
             W[np.arange(len(X)), k, labels] += 0.98 * R[:, k]
-        components = self.emission.start(X, W.reshape(len(X), K * M))
+        components = self.component.start(X, W.reshape(len(X), K * M))
         weights = _shares(W.sum(axis=0), np.full((K, M), 1.0 / M))[0]
         return MixtureParams(weights, components)
 
@@ -135,7 +141,7 @@ class Mixture(Emission):
     def _joint(self, X, params):
         """Return log-densities of rows and components, (n, K, M)."""
         K, M = params.weights.shape
-        L = self.emission.log_density(X, params.components).reshape(len(X), K, M)
+        L = self.component.log_density(X, params.components).reshape(len(X), K, M)
         with np.errstate(divide="ignore"):
             return L + np.log(params.weights)
 
@@ -163,15 +169,15 @@ class Mixture(Emission):
         """Return the expected masses and statistics of the components."""
         X, R = something_observed(np.asarray(X, dtype=np.float64), R)
         W = self._by_component(X, R, params)
-        components = self.emission.statistics(X, W, params.components)
+        components = self.component.statistics(X, W, params.components)
         return np.concatenate([W.sum(axis=0), components])
 
     def maximize(self, s, params):
         """Return shares of the masses, and the M-step of the components."""
         K, M = params.weights.shape
         weights, lost = _shares(s[: K * M].reshape(K, M), params.weights)
-        components = self.emission.maximize(s[K * M :], params.components)
-        lost += self.emission.degeneracies(components)
+        components = self.component.maximize(s[K * M :], params.components)
+        lost += self.component.degeneracies(components)
         return MixtureParams(weights, components, lost)
 
     def project(self, s, params=None):
@@ -179,7 +185,7 @@ class Mixture(Emission):
         if params is None:
             raise ValueError("statistics of Mixture are projected given params")
         count = params.weights.size
-        components, left = self.emission.project(s[count:], params.components)
+        components, left = self.component.project(s[count:], params.components)
         negative = bool((s[:count] < 0).any())
         if not (left or negative):
             return s, False
@@ -187,12 +193,12 @@ class Mixture(Emission):
 
     def penalty(self, params):
         """Return the penalty of the components."""
-        return self.emission.penalty(params.components)
+        return self.component.penalty(params.components)
 
     def expected(self, X, R, params):
         """Return rows with conditional means where nothing is observed."""
         W = self._by_component(np.asarray(X, dtype=np.float64), R, params)
-        return self.emission.expected(X, W, params.components)
+        return self.component.expected(X, W, params.components)
 
     def draw(self, X, states, params, rng):
         """Return rows with draws where nothing is observed."""
@@ -202,37 +208,39 @@ class Mixture(Emission):
         shares = self._by_component(X, R, params)
         shares = shares.reshape(len(X), len(params.weights), M)
         chosen = _chosen(shares[np.arange(len(X)), states], rng)
-        return self.emission.draw(X, states * M + chosen, params.components, rng)
+        return self.component.draw(X, states * M + chosen, params.components, rng)
 
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         chosen = _chosen(params.weights[states], rng)
         states = states * self.n_components + chosen
-        return self.emission.sample(params.components, states, rng)
+        return self.component.sample(params.components, states, rng)
 
     def mean(self, params):
         """Return the mean of each state."""
         K, M = params.weights.shape
-        means = self.emission.mean(params.components).reshape(K, M, -1)
+        means = self.component.mean(params.components).reshape(K, M, -1)
         return (params.weights[:, :, None] * means).sum(axis=1)
 
     def n_parameters(self, K, d, params=None):
         """Return the number of weights and parameters of components."""
         M = self.n_components
         components = None if params is None else params.components
-        return K * (M - 1) + self.emission.n_parameters(K * M, d, components)
+        return K * (M - 1) + self.component.n_parameters(K * M, d, components)
 
     def marginal(self, params, columns):
         """Return the same weights with components of some columns."""
-        components = self.emission.marginal(params.components, columns)
+        components = self.component.marginal(params.components, columns)
         return params._replace(components=components)
 
     def condition(self, params, columns, values, others):
         """Return a mixture whose weights are those of the components given values."""
         weights = params.weights
         if len(columns):
-            known = self.emission.marginal(params.components, columns)
-            logs = self.emission.log_density(values[None], known).reshape(weights.shape)
+            known = self.component.marginal(params.components, columns)
+            logs = self.component.log_density(values[None], known).reshape(
+                weights.shape
+            )
             with np.errstate(divide="ignore"):
                 logs = logs + np.log(weights)
             largest = logs.max(axis=1, keepdims=True)
@@ -241,7 +249,7 @@ class Mixture(Emission):
             weights = np.where(
                 total > 0, shares / np.where(total > 0, total, 1), weights
             )
-        emission, components = self.emission.condition(
+        emission, components = self.component.condition(
             params.components, columns, values, others
         )
         return clone(self).set_params(emission=emission), MixtureParams(

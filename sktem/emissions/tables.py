@@ -11,39 +11,12 @@ from sklearn.base import clone
 
 from sktem.choices import check_choice
 from sktem.emissions.base import Emission
-from sktem.emissions.bernoulli import Bernoulli
 from sktem.emissions.categorical import Categorical
 from sktem.emissions.columns import Columns
-from sktem.emissions.exponential import Exponential
-from sktem.emissions.factor_analyser import FactorAnalyser
-from sktem.emissions.gamma import Gamma
-from sktem.emissions.gaussian import Gaussian
-from sktem.emissions.log_normal import LogNormal
-from sktem.emissions.multinomial import Multinomial
+from sktem.emissions.names import EMISSIONS
 from sktem.emissions.negative_binomial import NegativeBinomial
-from sktem.emissions.poisson import Poisson
-from sktem.emissions.student_t import StudentT
-from sktem.emissions.von_mises import VonMises
-from sktem.emissions.von_mises_fisher import VonMisesFisher
 
-__all__ = ["EMISSIONS", "Table", "is_frame"]
-
-#: Emissions by the name that estimators accept. An emission is added by one line.
-EMISSIONS = {
-    "bernoulli": Bernoulli,
-    "categorical": Categorical,
-    "exponential": Exponential,
-    "factor_analyser": FactorAnalyser,
-    "gamma": Gamma,
-    "gaussian": Gaussian,
-    "log_normal": LogNormal,
-    "multinomial": Multinomial,
-    "negative_binomial": NegativeBinomial,
-    "poisson": Poisson,
-    "student_t": StudentT,
-    "von_mises": VonMises,
-    "von_mises_fisher": VonMisesFisher,
-}
+__all__ = ["Table", "is_frame"]
 
 
 def is_frame(X: Any) -> bool:

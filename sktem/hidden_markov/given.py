@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from sktem.choices import check_choice, check_names
+from sktem.choices import check_names
 from sktem.emissions import Columns, Emission
 from sktem.emissions.covariances import COVARIANCES
-from sktem.emissions.tables import EMISSIONS, Table, is_frame, label_columns
+from sktem.emissions.names import emission_named
+from sktem.emissions.tables import Table, is_frame, label_columns
 from sktem.hidden_markov.covariates import checked_covariates
 from sktem.hidden_markov.durations import durations_of
 from sktem.hidden_markov.model import HiddenMarkovParams
@@ -39,11 +40,7 @@ def emission_of(estimator) -> Emission:
     """Return the emission of an estimator, for the columns of its table of labels."""
     if estimator._table is not None:
         return estimator._table.emission
-    emission = estimator.emission
-    if isinstance(emission, Emission):
-        return emission
-    check_choice("emission", emission, EMISSIONS, " or an Emission")
-    return EMISSIONS[emission]()
+    return emission_named(estimator.emission)
 
 
 def table_of(X, groups, lengths, emission) -> Table | None:
@@ -269,7 +266,7 @@ def _with_emission_values(emission, params, values):
     for name, value in values.items():
         before = getattr(params, name)
         if isinstance(value, dict) and hasattr(before, "_fields"):
-            fields[name] = _with_emission_values(emission.emission, before, value)
+            fields[name] = _with_emission_values(emission.component, before, value)
             continue
         before = np.asarray(before)
         fields[name] = np.array(value, dtype=before.dtype)

@@ -622,4 +622,5 @@ class StochasticEMMixture(MixtureEstimator):
         """
         model, params = self._fitted_model()
         names = getattr(self, "feature_names_in_", None)
-        return profiles_of(model.emission, params, self._table.categories, names)
+        d = self.n_features_in_
+        return profiles_of(model.emission, params, self._table.categories, d, names)

@@ -28,7 +28,7 @@ def classification_table(R, sample_weight=None) -> np.ndarray:
         return (hard.T @ R) / mass
 
 
-def profiles_of(emission, params, categories, names=None):
+def profiles_of(emission, params, categories, n_features, names=None):
     """Return weights, probabilities of labels and means as a data frame."""
     import pandas as pd
 
@@ -44,9 +44,7 @@ def profiles_of(emission, params, categories, names=None):
         )
         blocks = sorted(parts, key=lambda part: int(part[1].min()))
     else:
-        d = np.shape(emission.marginal(params.emission, np.array([0]))[0])
-        width = params.emission[0].shape[1] if len(d) > 1 else 1
-        blocks = [(emission, np.arange(width), params.emission)]
+        blocks = [(emission, np.arange(n_features), params.emission)]
     for block_emission, columns, block in blocks:
         means = None
         if not isinstance(block_emission, Categorical):

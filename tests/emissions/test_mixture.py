@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import logsumexp
 
-from sktem import HiddenMarkovModel
+from sktem import HiddenMarkovModel, StochasticEMMixture
 from sktem.emissions import (
     Categorical,
     Columns,
@@ -87,7 +88,7 @@ def test_a_state_with_two_bumps_is_one_state():
 @pytest.mark.parametrize(
     "emission, error, match",
     [
-        (Mixture("gaussian"), TypeError, "takes an emission"),
+        (Mixture(3), TypeError, "takes an emission"),
         (Mixture(Gaussian(), 0), ValueError, "n_components"),
         (Mixture(Categorical()), ValueError, "Categorical"),
     ],
@@ -95,3 +96,36 @@ def test_a_state_with_two_bumps_is_one_state():
 def test_bad_settings(emission, error, match):
     with pytest.raises(error, match=match):
         HiddenMarkovModel(2, emission=emission).fit(two_bumps())
+
+
+def test_names_stand_for_emissions():
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(size=(80, 1)), rng.poisson(3.0, size=(80, 2))]
+    pairs = [
+        (
+            Columns([("size", "gaussian", [0]), ("count", "poisson", [1, 2])]),
+            Columns([("size", Gaussian(), [0]), ("count", Poisson(), [1, 2])]),
+        ),
+        (Mixture("gaussian", 2), Mixture(Gaussian(), 2)),
+    ]
+    for by_name, itself in pairs:
+        assert_array_equal(
+            StochasticEMMixture(2, emission=by_name, random_state=0).fit(X).predict(X),
+            StochasticEMMixture(2, emission=itself, random_state=0).fit(X).predict(X),
+        )
+        by_name.get_params(deep=True)
+    with pytest.raises(ValueError, match="did you mean 'poisson'"):
+        Mixture("poison", 2).check(X)
+
+
+@pytest.mark.parametrize("emission", [Gaussian("diag"), Poisson()])
+def test_profiles_of_mixtures_are_means(emission):
+    X = (
+        np.random.default_rng(0).poisson(3.0, size=(80, 3))
+        + 10.0 * (np.arange(80) % 2)[:, None]
+    )
+    mixture = StochasticEMMixture(2, emission=Mixture(emission, 2), random_state=0)
+    profiles = mixture.fit(X).class_profiles()
+    R = mixture.predict_proba(X)  # of an EM fixed point
+    means = profiles.to_numpy()[1:].T
+    assert_allclose(means, R.T @ X / R.sum(axis=0)[:, None], rtol=1e-3)
