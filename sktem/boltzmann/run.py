@@ -31,6 +31,9 @@ class MachineLimits(NamedTuple):
     far, far_by_column : float
         How far below one normal density Gaussian units may end, as a share of what
         that is above independent columns, and in nats for each column.
+    unlike : float
+        Share of the possible gain over independent columns that a fit may leave, if
+        more than chance.
     dependent, large_gain : float
         Standard deviations from which on columns depend on each other by more than
         chance, and the gain of a row over independent columns that is in doubt
@@ -54,6 +57,7 @@ class MachineLimits(NamedTuple):
 
     far: float = 0.1
     far_by_column: float = 0.02
+    unlike: float = 0.1
     dependent: float = 3.0
     large_gain: float = 0.5
     fewest_rows: int = 20
@@ -255,6 +259,16 @@ def _warn_of_likelihood(settings, state, best, chance):
             f"of one normal density with all covariances, {state.rounds.normal:.4g}: "
             "few binary units are a poor model of strong linear correlations. Whiten "
             "the columns first, as PCA(whiten=True) does, or add hidden units.",
+            FitWarning,
+        )
+    elif settings.model.n_hidden and rounds.largest - best > max(
+        rounds.by_chance, LIMITS.unlike * (rounds.largest - rounds.base)
+    ):
+        warn_user(
+            f"The log-likelihood after the fit, {best:.4g} per row, is below that of "
+            f"the shares of the distinct rows, {rounds.largest:.4g}, by more than "
+            "chance: columns depend on each other in a way that was not found. Try "
+            "more hidden units, or another random_state.",
             FitWarning,
         )
 

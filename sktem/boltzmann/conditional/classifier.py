@@ -205,6 +205,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         """
         self._check_parameters(1)
         X, y, shares, n_rows = self._checked(X, y, sample_weight, reset=True)
+        self._warn_of_small_weights(len(X), n_rows)
         labels, (centre, scale) = Labels.of(y), column_scaling(X, shares)
         rows = ((X - centre) / scale, labels.codes(y), shares)
         seed = seed_sequence(self.random_state)

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from sktem.boltzmann.run import warn_of_small_weights
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
@@ -34,6 +35,11 @@ class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEst
             check_number("weight_decay", self.weight_decay, Real, 0)
         check_number("max_iter", self.max_iter, Integral, 1)
         check_number("tol", self.tol, Real, 0, strict=True)
+
+    def _warn_of_small_weights(self, n_rows, mass):
+        """Warn if weights make many rows count as few to a penalty that counts them."""
+        if self.weight_decay == "auto":
+            warn_of_small_weights(n_rows, mass)
 
     def _conclude(self, objective, n_iter, gradient):
         """Record the end of a fit, and warn of a gradient that is too large."""

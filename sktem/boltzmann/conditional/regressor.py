@@ -28,6 +28,10 @@ from sktem.validation import validate_data
 
 __all__ = ["BoltzmannMachineRegressor"]
 
+#: Nats by which new outputs may be less likely than those of the fit, for each output,
+#: before it is told.
+LESS_LIKELY = 0.5
+
 
 class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
     """Restricted Boltzmann machine of real outputs and hidden units, given inputs.
@@ -153,6 +157,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
         )
         X, y, shares, n_rows = shared_rows(X, y.astype(np.float64), sample_weight)
+        self._warn_of_small_weights(len(X), n_rows)
         outputs = y.reshape(len(y), -1)
         inside, outside = column_scaling(X, shares), column_scaling(outputs, shares)
         rows = (X - inside[0]) / inside[1], (outputs - outside[0]) / outside[1], shares
@@ -173,6 +178,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         gradient = machine.slopes_within(optimum.x, optimum.jac)
         self._conclude(objective, optimum.nit, gradient)
         self._warn_of_noise(outputs)
+        self._warn_of_few_rows(1 / float(shares @ shares), 1 + X.shape[1])
         return self
 
     def _warn_of_noise(self, outputs):
@@ -187,6 +193,25 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
                 "functions of the inputs, there are too few rows for the columns, or "
                 "few values of an output, and new rows can be very unlikely. Pass more "
                 "rows or fewer columns; of few values take BoltzmannMachineClassifier.",
+                FitWarning,
+            )
+
+    def _warn_of_few_rows(self, n, n_coefficients):
+        """Warn of rows that are few for the line, whose errors look smaller for it.
+
+        Of least squares on normal columns, new squared errors are that many times the
+        variance of the residuals.
+        """
+        left = n - n_coefficients - 1
+        if left <= 0:
+            return  # they have no noise, which is told
+        times = (1 + n_coefficients / left) * n / (left + 1)
+        if times > 1 + 2 * LESS_LIKELY:
+            warn_user(
+                f"Lines of {n_coefficients} coefficients follow the noise of {n:.0f} "
+                f"rows: squared errors of new rows are about {times:.2g} times those "
+                f"of these, and new outputs about {0.5 * (times - 1):.2g} nats less "
+                "likely than objective_ says. Pass more rows, or fewer columns.",
                 FitWarning,
             )
 

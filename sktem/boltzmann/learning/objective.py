@@ -40,8 +40,9 @@ class MeasureLimits(NamedTuple):
         The same for the hidden units of a row.
     seconds : float
         Seconds between two printed lines.
-    rows_per_column : int
-        Rows for each column from which on a covariance matrix is taken for known.
+    rows_per_column, rows_per_state : int
+        Rows for each column from which on a covariance matrix is taken for known, and
+        for each distinct row from which on their shares are.
     """
 
     n_rows: int = 1000
@@ -53,6 +54,7 @@ class MeasureLimits(NamedTuple):
     n_row_temperatures: int = 50
     seconds: float = 5.0
     rows_per_column: int = 10
+    rows_per_state: int = 5
 
 
 class Objective:
@@ -98,6 +100,8 @@ class Objective:
         The value where the run begins, if it is known.
     largest : float
         The mean log-likelihood of the rows under their own distribution.
+    by_chance : float
+        By how much that is hardly ever above the truth; inf where rows are few.
     left_out : ndarray of int or None
         The rows that are measured and not learned from.
     by_row : ndarray or None
@@ -145,7 +149,7 @@ class Objective:
         self.is_sample = chosen is not None
         self.partition = exact_partition(self.model, self.limits.n_operations)
         self.value_of_start = None
-        self.largest = self._largest()
+        self.largest, self.by_chance = self._own_distribution()
         self.base = self._independent()
         self.dependence = self._dependence()
         self.normal = None
@@ -289,16 +293,24 @@ class Objective:
         """Return whether log Z is not a sum that is known to be cheap."""
         return self.ascent is None and self.partition.value(params) is None
 
-    def _largest(self):
-        """Return the mean log-likelihood that no distribution can exceed."""
+    def _own_distribution(self):
+        """Return the likelihood that none can exceed, and what of it may be chance.
+
+        Twice the gain of all rows over the truth has a mean of one for each of the
+        distinct ones but one (Wilks 1938), if each is there some times.
+        """
         X = self.X
         binary = self.units.kind in ("binary", "spin") and not self.missing
         if not binary or not arrays_of(X).is_numpy or not np.isin(X, (0, 1)).all():
-            return np.inf
+            return np.inf, np.inf
         _, places = np.unique(X, axis=0, return_inverse=True)
         shares = np.bincount(places.ravel(), self.shares)
         shares = shares / shares.sum()
-        return float(shares @ np.log(shares, where=shares > 0, out=0 * shares))
+        largest = float(shares @ np.log(shares, where=shares > 0, out=0 * shares))
+        half, few = 0.5 * (len(shares) - 1), self.limits.rows_per_state * len(shares)
+        if len(X) < few:
+            return largest, np.inf
+        return largest, (half + 3.0 * np.sqrt(half)) / len(X)
 
     def _unnormalised(self, params, X, rng):
         """Return the log-likelihood plus log Z of each row."""

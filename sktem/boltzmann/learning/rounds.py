@@ -154,8 +154,8 @@ class Rounds:
         Log-likelihood of independent units.
     normal : float or None
         That of one normal density with all covariances, where it is known.
-    dependence : float
-        Of the columns, see `Objective`.
+    dependence, largest, by_chance : float
+        Of the columns, and of the distribution of the rows, see `Objective`.
     tol : float
         Tolerance of the fit.
     n_visible : int
@@ -195,6 +195,8 @@ class Rounds:
     base: float = float("nan")
     normal: float | None = None
     dependence: float = float("nan")
+    largest: float = float("inf")
+    by_chance: float = float("inf")
     tol: float = 0.0
     n_visible: int = 1
     n_left_out: int = 0
@@ -230,6 +232,7 @@ class Rounds:
         if watch is not None:
             self.base, self.normal = watch.base, watch.normal
             self.dependence = watch.dependence
+            self.largest, self.by_chance = watch.largest, watch.by_chance
             self.n_left_out = 0 if watch.left_out is None else len(watch.left_out)
 
     def forgotten(self, state) -> Rounds:

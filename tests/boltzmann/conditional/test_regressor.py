@@ -11,7 +11,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 
-from sktem import BoltzmannMachineRegressor
+from sktem import BoltzmannMachineClassifier, BoltzmannMachineRegressor
 from sktem.boltzmann.conditional.real_outputs import RealOutputs
 from sktem.boltzmann.conditional.sums import BLOCK
 from sktem.evaluation import enumerate_states
@@ -301,3 +301,40 @@ def test_outputs_without_noise_are_told():
     assert machine.log_likelihood(rows[20:], y[20:]) / 380 < -1000
     machine.fit(rows, y)  # an error, if it warned
     machine.fit(rows[:20, :2], np.ones(20))
+
+
+def test_few_rows_for_the_line_are_told():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1060, 40))
+    y = rows[:, 0] + rng.normal(size=1060)
+    machine = BoltzmannMachineRegressor(2, random_state=0)
+    with pytest.warns(FitWarning, match="Lines of 41 coefficients"):
+        machine.fit(rows[:60], y[:60])
+    # It is so, of least squares exactly (Gaussian columns).
+    new = machine.log_likelihood(rows[60:], y[60:]) / 1000
+    assert new < machine.objective_ - 1.0
+    line, losses = BoltzmannMachineRegressor(0), []
+    for _ in range(100):
+        rows = rng.normal(size=(160, 40))
+        y = rows[:, 0] + rng.normal(size=160)
+        with pytest.warns(FitWarning, match="about 10 times"):
+            line.fit(rows[:60], y[:60])
+        new = np.mean((line.predict(rows[60:]) - y[60:]) ** 2)
+        losses.append(new / line.noise_variance_)
+    assert np.median(losses) == pytest.approx(10, rel=0.2)
+    machine.fit(rows[:, :3], y)  # three columns are few
+
+
+@pytest.mark.parametrize(
+    "kind", [BoltzmannMachineRegressor, BoltzmannMachineClassifier]
+)
+def test_shares_of_rows_are_told(kind):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 3))
+    y, shares = rows[:, 0] + 0.3 * rng.normal(size=300), np.full(300, 1 / 300)
+    y = y if kind is BoltzmannMachineRegressor else y > 0
+    with pytest.warns(FitWarning, match="weights of 300 rows add up to 1,") as told:
+        weak = kind(2, random_state=0).fit(rows, y, shares)
+    assert told[0].filename == __file__
+    assert weak.weight_decay_ > kind(2, random_state=0).fit(rows, y).weight_decay_
+    kind(2, weight_decay=0.01, random_state=0).fit(rows, y, shares)

@@ -223,6 +223,7 @@ class Watch:
     """Returns prepared likelihoods."""
 
     base, normal, dependence = -3.0, None, np.nan
+    largest = by_chance = np.inf
     is_exact = False
     ascent = value_of_start = left_out = by_row = of_learned = None
 

@@ -195,6 +195,26 @@ def test_independent_columns_of_few_rows_are_told():
     machine.fit(patterns(60, n_columns=40, flip=0.1))
 
 
+def test_rows_that_are_unlike_the_machine_are_told():
+    """Five coins and their parity: no start finds what six columns have in common."""
+    rng = np.random.default_rng(0)
+
+    def parity(n, n_coins):
+        coins = rng.integers(0, 2, (n, n_coins))
+        return np.column_stack([coins, coins.sum(axis=1) % 2]).astype(float)
+
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=8, random_state=0)
+    with pytest.warns(FitWarning, match="a way that was not found"):
+        machine.fit(parity(1000, 5))
+    # It is so: new rows have .69 nats more.
+    assert machine.score(parity(1000, 5)) < -5 * np.log(2) - 0.5
+    # The parity of three is found, coins have none, and of few rows it is not known.
+    machine.fit(parity(1000, 3))
+    assert machine.score(parity(1000, 3)) > -3 * np.log(2) - 0.05
+    machine.fit(parity(1000, 5)[:, :5])
+    machine.fit(parity(100, 5))
+
+
 def test_one_hot_columns_are_told():
     rng = np.random.default_rng(0)
     codes = np.hstack([np.eye(3)[rng.integers(3, size=60)] for _ in range(2)])
