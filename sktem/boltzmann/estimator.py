@@ -14,6 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.arrays import arrays_of
 from sktem.boltzmann.calls import one_blas_thread, query
 from sktem.boltzmann.checks import check_parameters
+from sktem.boltzmann.fit_warnings import (
+    warn_of_codes,
+    warn_of_events,
+    warn_of_fit,
+    warn_of_one_hot,
+    warn_of_small_weights,
+    warn_of_stream,
+)
 from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.learning.row_weights import (
     check_weights,
@@ -28,15 +36,7 @@ from sktem.boltzmann.machines.spins import spin_parameters
 from sktem.boltzmann.normalisation.ais import AISResult
 from sktem.boltzmann.normalisation.brackets import PartitionBracket
 from sktem.boltzmann.normalisation.partition import METHODS, LogPartition
-from sktem.boltzmann.run import (
-    MachineFit,
-    warn_of_codes,
-    warn_of_events,
-    warn_of_fit,
-    warn_of_one_hot,
-    warn_of_small_weights,
-    warn_of_stream,
-)
+from sktem.boltzmann.run import MachineFit
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.tables import holds_labels, is_tabular
