@@ -49,8 +49,9 @@ class DeformedCopiesClassifier(ImageClassifier):
     copies under random scales, rotations, shears, shifts and smooth displacements, and
     a kernel ridge regression of the classes learns from images and copies. Its features
     are amounts of gradient by direction and place, which contrast does not change, and
-    a little of the brightness; for signals also their values, centred and scaled, and
-    how often they have which local shape, wherever they have it.
+    a little of the brightness; for signals, and images of fewer than eight pixels a
+    side, also their values, centred and scaled, and for signals how often they have
+    which local shape, wherever they have it.
 
     How much copies are deformed is chosen by images that are left out, so that classes
     which differ by size or by angle alone are told apart, too.

@@ -34,6 +34,9 @@ class OrientationRule(NamedTuple):
         Variances of a gradient of noise alone at which a gradient counts half.
     brightness : float
         Weight of the brightness of all cells together.
+    values, least_side : float
+        Share of the values among the features, and the longest side from which on
+        images do without.
     reach : float
         How far the smoothing reaches, in its standard deviations.
     least_gradient : float
@@ -50,13 +53,17 @@ class OrientationRule(NamedTuple):
     compression: float = 0.25
     noise_variances: float = 10.0
     brightness: float = 0.15
+    values: float = 0.3
+    least_side: float = 8
     reach: float = 4.0
     least_gradient: float = 1e-9
     images_at_once: int = 256
 
 
 OF_IMAGES = OrientationRule()
-OF_SIGNALS = OrientationRule(cells=24, gradient_sd=0.2, compression=0.5)
+OF_SIGNALS = OrientationRule(
+    cells=24, gradient_sd=0.2, compression=0.5, values=0.5, least_side=np.inf
+)
 
 
 class OrientationFeatures:
@@ -67,8 +74,9 @@ class OrientationFeatures:
     each channel is averaged by Gaussian windows about the cells of a regular grid. The
     averages, compressed by a power, have unit norm, so that neither offset nor gain of
     the image changes them. Signals have more cells, and beside the gradients, at the
-    same weight, the averages of their values, centred and of unit norm. The brightness
-    of the cells comes last, with a small weight: it separates images without edges.
+    same weight, the averages of their values, centred and of unit norm; images of fewer
+    than eight pixels a side have their pixels so, at a lower weight. The brightness of
+    the cells comes last, with a small weight: it separates images without edges.
 
     Amounts of gradient are added up over several channels, so that an edge counts
     whatever its colours; signals keep them apart. The brightness is that of all
@@ -176,17 +184,17 @@ class OrientationFeatures:
             size = size * squares / np.where(squares > 0, rest, ones)
         channels = size * np.clip(cosines, 0.0, None) ** rule.sharpness
         cells, amounts = self._in_cells(images), self._in_cells(channels)
-        if self.is_signal:
-            values = cells - np.mean(cells, axis=1, keepdims=True)
-            spread = np.max(images, axis=1) - np.min(images, axis=1)
-            flat = spread <= rule.least_gradient * largest[:, 0]
+        if not self.is_signal:
+            amounts = np.sum(np.reshape(amounts, (n, self.n_channels, -1)), axis=1)
+        edges = np.reshape(amounts**rule.compression, (n, -1))
+        share = rule.values if max(self.image_shape) < rule.least_side else 0.0
+        features = [sqrt(1 - share) * of_unit_norm(edges)]
+        if share > 0:
+            values = cells if self.is_signal else np.reshape(images, (len(images), -1))
+            values = values - np.mean(values, axis=1, keepdims=True)
+            flat = np.ptp(images, axis=axes) <= rule.least_gradient * largest.ravel()
             values = np.where(flat[:, None], np.zeros_like(values), values)
-            edges = np.reshape(amounts**rule.compression, (n, -1))
-            parts = [edges, np.reshape(values, (n, -1))]
-            features = [of_unit_norm(part) / sqrt(2) for part in parts]
-        else:
-            total = np.sum(np.reshape(amounts, (n, self.n_channels, -1)), axis=1)
-            features = [of_unit_norm(total**rule.compression)]
+            features.append(sqrt(share) * of_unit_norm(np.reshape(values, (n, -1))))
         if self.relative:
             border = border_of(self.image_shape)
             cells = cells - np.median(images[:, border], axis=1)[:, None]
