@@ -7,7 +7,8 @@ standard errors of the finished fit. The studies: warfarin (32 subjects, oral do
 records), theophylline (12, model of the library), 32 simulated subjects by the closed
 form of one compartment with absorption, by its differential equations, with
 predictions at 200 sets of their parameters, by such that are integrated (they might
-depend on the time), and with a lag time; and 2,000 simulated
+depend on the time), with a lag time, and with transit compartments, by their closed
+form and by integration (12 subjects); and 2,000 simulated
 subjects with two doses, ten observations and two compartments, all four parameters
 random.
 
@@ -121,6 +122,25 @@ def oral(by_equations=False, lag=None, of_time=False):
     }
 
 
+class Integrated(OneCompartment):
+    """Transit compartments without their closed form."""
+
+    _is_exact_transit = False
+
+
+def transit(kind=OneCompartment):
+    """Return 12 subjects of a model with transit compartments."""
+    typical = {"CL": 4.0, "V": 30.0, "KA": 1.0, "MTT": 1.0, "N": 4.0}
+    times = [0.5, 1, 2, 4, 8, 12, 25, 30, 36, 48]
+    data = simulated(OneCompartment("transit"), typical, 12, times, 1)
+    return (data,), {
+        "model": kind("transit"),
+        "parameters": {name: 1.5 * value for name, value in typical.items()},
+        "omega": ["CL", "V"],
+        "residual_error": "proportional",
+    }
+
+
 CASES = {
     "warfarin": warfarin,
     "theophylline": theophylline,
@@ -128,6 +148,8 @@ CASES = {
     "oral, equations": lambda: oral(by_equations=True),
     "oral, integrated": lambda: oral(by_equations=True, of_time=True),
     "oral, lag time": lambda: oral(lag=0.2),
+    "transit": transit,
+    "transit, integrated": lambda: transit(Integrated),
     "two compartments": two_compartments,
 }
 

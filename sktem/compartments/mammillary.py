@@ -128,6 +128,12 @@ class _Mammillary(CompartmentModel):
         closed = self.elimination == "linear" and self._entry.input_kind == 0
         return closed and self._code in (0, 1)
 
+    @property
+    def _is_exact_transit(self) -> bool:
+        """Whether transit compartments lead to a linear system."""
+        is_transit = self.absorption == "transit" and self._code == 0
+        return is_transit and self.elimination == "linear"
+
     def _of_hasty(self, most):
         """Return the attributes that the model with fewer steps has instead."""
         return {"max_steps": min(self.max_steps, most)}
@@ -276,6 +282,8 @@ class _Mammillary(CompartmentModel):
             places.INPUT,
             places.SHARE if self.absorption == "parallel" else -1,
             amounts.shape[1],
+            0,
+            1 if self._is_exact_transit else None,
         )
         rhs = pointer_to(places.derivatives)
         integrate.integrate(
@@ -345,8 +353,9 @@ class OneCompartment(_Mammillary):
     Notes
     -----
     Amounts of linear models have a closed form, from record to record and at steady
-    state, which is a divided difference of exponentials where rates meet. The others
-    are integrated by Dormand and Prince's method of order 8 (DOP853).
+    state, which is a divided difference of exponentials where rates meet, and of
+    incomplete gamma functions after transit compartments. The others are integrated by
+    Dormand and Prince's method of order 8 (DOP853).
 
     References
     ----------

@@ -229,6 +229,63 @@ def test_input_functions(name):
     np.testing.assert_allclose(found[:6], wanted, rtol=1e-6, atol=1e-7)
 
 
+WAYS = {
+    "usual": (1.0, 3.0, 1.0),
+    "one transit compartment": (0.5, 0.0, 2.0),
+    "many": (1.0, 2000.0, 1.0),
+    "slower than elimination": (30.0, 0.5, 0.1),
+    "much slower, sharp": (50.0, 30.0, 20.0),
+    "absorption as fast as elimination": (2.0, 5.5, 0.2),
+    "nearly as fast": (2.0, 5.5, 0.2 * (1 + 1e-6)),
+    "transit as fast as absorption": (2.0, 3.0, 2.0),
+    "fast absorption": (0.3, 40.0, 200.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_transit_compartments_in_closed_form(way):
+    class Integrated(OneCompartment):
+        _is_exact_transit = False
+
+    class TwoIntegrated(TwoCompartment):
+        _is_exact_transit = False
+
+    n = 14
+    data = {
+        "ID": np.ones(n), "CMT": np.full(n, 2.0), "AMT": np.zeros(n),
+        "TIME": [0, 0.1, 0.5, 1, 2, 3, 8, 12, 12.3, 20, 24, 24, 30, 60],
+        "RATE": np.zeros(n), "WT": np.linspace(1, 1.5, n),
+    }  # fmt: skip
+    for record, compartment in ((0, 1), (4, 2), (7, 1)):
+        data["AMT"][record], data["CMT"][record] = 100.0, compartment
+    data["RATE"][4] = 25.0
+    inputs = dict(zip(("MTT", "N", "KA"), WAYS[way], strict=True))
+    one = {"CL": 2.0 * data["WT"], "V": 10.0}
+    two = {"CL": 2.0, "V1": 8.0, "Q": 3.0, "V2": 15.0}
+    accuracy = {"rtol": 1e-10, "atol": 1e-12}
+    for exact, integrated, psi in (
+        (OneCompartment, Integrated, one), (TwoCompartment, TwoIntegrated, two)
+    ):  # fmt: skip
+        psi = psi | inputs
+        found = exact("transit").predict(data, psi)
+        wanted = integrated("transit", **accuracy).predict(data, psi)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-7 * wanted.max())
+        # Negative control: another number of transit compartments.
+        other = exact("transit").predict(data, psi | {"N": 1.01 * psi["N"] + 0.01})
+        assert np.abs(other - wanted).max() > 1e-6 * wanted.max()
+
+
+def test_transit_compartments_without_end():
+    # Rates that have no number, and more compartments than terms of a series.
+    psi = {"CL": 2.0, "V": 10.0, "KA": 0.8}
+    for way in ({"MTT": 0.0, "N": 0.0}, {"MTT": 1.0, "N": np.inf}):
+        found = OneCompartment("transit").predict(regimen(), psi | way)
+        assert np.isnan(found[-1])
+    fast = OneCompartment("transit").predict(regimen(), psi | {"MTT": 1e-9, "N": 1e5})
+    at_once = OneCompartment("first-order").predict(regimen(), psi)
+    np.testing.assert_allclose(fast[3:], at_once[3:], rtol=1e-7)
+
+
 def test_input_function_at_steady_state():
     psi = {"CL": 2.0, "V": 10.0, "MTT": 3.0, "N": 2.0, "KA": 0.8}
     model = OneCompartment("transit")

@@ -6,6 +6,7 @@ from numba import njit
 from sktem.compartments.kernels.schedule import BOLUS, RATE, RECORD, RESET
 from sktem.compartments.kernels.steady_states import MOST_PAST, begin_steady
 from sktem.compartments.kernels.stepping import Doses, Work, add, advance
+from sktem.compartments.kernels.transit import ROOM
 from sktem.kernels.borrowed import address
 from sktem.kernels.options import OUTER
 
@@ -26,7 +27,11 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
     times, given, n_given = np.empty(longest), np.empty(longest), np.zeros(1, np.int64)
     state, own = np.empty((14, n)), np.zeros(2)
     doses = Doses(address(times), address(given), address(n_given))
-    amounts, rates, matrices = np.empty(n), np.empty(n), np.empty(6 * (n + 1) ** 2)
+    amounts, rates, matrices = (
+        np.empty(n),
+        np.empty(n),
+        np.empty(6 * (n + 1) ** 2 + ROOM),
+    )
     work = Work(
         address(state), address(state[12]), address(state[13]), address(own),
         address(own[1:]), address(matrices),

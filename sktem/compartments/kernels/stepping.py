@@ -7,6 +7,7 @@ from numba import njit
 from scipy.integrate import DOP853
 
 from sktem.compartments.kernels.matrix_exponential import propagate
+from sktem.compartments.kernels.transit import advance_exactly
 from sktem.kernels.options import INNER
 
 #: Coefficients of Dormand and Prince's method of order 8 and of its errors.
@@ -37,6 +38,9 @@ class Control(NamedTuple):
         Number of amounts.
     is_linear : int
         1 where psi has linear equations (:func:`propagate`), 0 with a function.
+    by_transit : int or None
+        A number where transit compartments and a linear system have a closed form
+        (:func:`advance_exactly`), so that other code does without it.
     """
 
     relative: float
@@ -47,6 +51,7 @@ class Control(NamedTuple):
     split: int
     n_states: int
     is_linear: int = 0
+    by_transit: int | None = None
 
 
 class Doses(NamedTuple):
@@ -158,6 +163,8 @@ def advance(rhs, control, t, elapsed, amounts, psi, rates, doses, work):
     has the length that the last time left.
     """
     if elapsed <= 0.0:
+        return
+    if advance_exactly(control, t, elapsed, amounts, psi, rates, doses, work):
         return
     if control.is_linear:
         propagate(control.n_states, elapsed, amounts, psi, rates, work.matrices)

@@ -143,7 +143,8 @@ def _widened(model, X, params, Z, value, roots):
     for _ in range(SEARCH.most_widenings):
         shifts = away * roots.transpose(0, 2, 1)
         points = Z[:, None] + np.concatenate([shifts, -shifts], axis=1)
-        drops = value[:, None] - model.log_joint(X, points, params)
+        with np.errstate(invalid="ignore"):  # there may be no density at all
+            drops = value[:, None] - model.log_joint(X, points, params)
         share = np.minimum(drops[:, :d], drops[:, d:]) / (0.5 * away**2)
         narrow = share < SEARCH.least_drop  # False for NaN
         if not narrow.any():
