@@ -409,12 +409,13 @@ def new_below_without(seed, n=300, off=300.0):
     return score(X) - score(far)
 
 
-def streamed(seed, n_chunks=300):
+def streamed(seed, n_chunks=300, in_order=False):
     """Return how far a stream of 30,000 rows is below a fit to 2,000."""
     p = np.random.default_rng(0).beta(0.3, 0.3, (6, 16))
 
     def rows(n, rng):
-        return (rng.random((n, 16)) < p[rng.integers(6, size=n)]) * 1.0
+        kinds = rng.integers(6, size=n)
+        return (rng.random((n, 16)) < p[np.sort(kinds) if in_order else kinds]) * 1.0
 
     rng = np.random.default_rng([1, seed])
     new, whole = (
@@ -422,9 +423,16 @@ def streamed(seed, n_chunks=300):
         LatentBoltzmannMachine(hidden_layer_sizes=8, random_state=seed),
     )
     stream = LatentBoltzmannMachine(hidden_layer_sizes=8, random_state=seed)
-    for _ in range(n_chunks):
-        stream.partial_fit(rows(100, rng))
+    stream.partial_fit(rows(100 * n_chunks, rng))
     return whole.fit(rows(2000, rng)).score(new) - stream.score(new)
+
+
+def parity_below_truth(seed, n=1000, n_coins=5):
+    """Return how far new coins with their parity are below the truth."""
+    coins = np.random.default_rng(seed).integers(0, 2, (2 * n, n_coins))
+    X = np.column_stack([coins, coins.sum(axis=1) % 2]).astype(float)
+    fitted = LatentBoltzmannMachine(random_state=seed).fit(X[:n])
+    return -n_coins * np.log(2) - fitted.score(X[n:])
 
 
 def enumerated(name, data, solver="apcd", limit=0.1, **options):
@@ -540,6 +548,10 @@ CASES = [
     compared("two clusters, two values far out", "a fit without them",
              new_below_without, limit=0.5, may_warn=True),
     compared("a stream of 30,000 rows", "a fit to 2,000", streamed, limit=0.5),
+    compared("a stream of 30,000 rows in order", "a fit to 2,000",
+             PART(streamed, in_order=True), limit=0.5, may_warn=True),
+    compared("five coins and their parity", "the truth", parity_below_truth,
+             limit=0.1, may_warn=True),
     compared("new rows of 40 independent columns after 60, 12 hidden",
              "independent units",
              PART(new_below_independent, PART(tossed, n=2060, d=40), 60,
