@@ -16,6 +16,7 @@ from sktem.evaluation import (
     profile_likelihood,
     sampling_importance_resampling,
 )
+from sktem.exceptions import FitWarning
 
 N, M = 40, 5
 
@@ -114,6 +115,48 @@ def test_profile_of_a_variance(fit, data):
     assert (high - low) / 2 == pytest.approx(width, rel=0.05)
     with pytest.raises(ValueError, match="did you mean|must be"):
         profile_likelihood(fit, "slop")
+
+
+def test_profile_of_a_variance_at_its_bound(data):
+    X, y, groups = data
+    # Means of subjects that are more alike than the noise would have them.
+    y = y - 0.9 * y.groupby(groups).transform("mean")
+    with pytest.warns(FitWarning, match="at their lower bound"):
+        fit = line().fit(X, y, groups=groups)
+    found = profile_likelihood(fit, "omega2_intercept")
+    means, a = fit.population_parameters_.values(), fit.residual_error_["a"]
+
+    def profile(variance):
+        grid = a * np.linspace(0.8, 1.1, 121)
+        return max(exact([*means, variance, one], y, X.x) for one in grid)
+
+    low, high = found.interval
+    assert low == 0.0
+    loss = 2 * (profile(0.0) - profile(high))
+    assert loss == pytest.approx(chi2.ppf(0.95, 1), abs=0.15)
+    assert loss > 2 * (profile(0.0) - profile(0.8 * high)) + 0.3  # negative control
+
+
+def test_profiles_of_regressions_and_boxes(data):
+    X, y, groups = data
+    fit = line(omega=[]).fit(X, y)
+    low, high = profile_likelihood(fit, "slope").interval
+    design = np.column_stack([np.ones(len(y)), X.x])
+
+    def loss(slope):
+        def least(columns, y):
+            return np.linalg.lstsq(columns, y, rcond=None)[1][0]
+
+        return len(y) * np.log(least(design[:, :1], y - slope * X.x) / least(design, y))
+
+    for end in (low, high):
+        assert loss(end) == pytest.approx(chi2.ppf(0.95, 1), abs=0.05)
+    box = {"slope": ("box", high, 5.0), "intercept": "normal"}
+    fit = line(omega=[]).set_params(transforms=box).fit(X, y)
+    start, end = profile_likelihood(fit, "slope").interval
+    assert start == pytest.approx(high, rel=1e-3)
+    lost = loss(end) - loss(start)
+    assert lost == pytest.approx(chi2.ppf(0.95, 1), abs=0.15)
 
 
 def test_bootstrap(fit):

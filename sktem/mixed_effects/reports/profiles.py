@@ -12,14 +12,42 @@ from sktem.mixed_effects.ascent import Resolution, likelihood_at
 from sktem.mixed_effects.checks.rows import check_mixed_effects
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.node_numbers import covariance_of
+from sktem.mixed_effects.inference.standard_errors import at_bounds
 
 __all__ = ["LikelihoodProfile", "profile_likelihood"]
 
-#: How finely the likelihood is integrated, Newton steps at a point, and the gain that
-#: ends them.
-FINE, STEPS, LEAST_GAIN = Resolution(per_subject=1000, most=9), 15, 1e-4
-#: Distance of the points, in standard errors, and how far they go.
-DISTANCE, FARTHEST = 0.5, 8.0
+
+class ProfileRule(NamedTuple):
+    """How a profile is made.
+
+    Attributes
+    ----------
+    resolution : Resolution
+        How finely the likelihood is integrated.
+    most_steps, halvings : int
+        Newton steps at a point, at most, and lengths of each that are tried.
+    least_gain : float
+        Gain of the log-likelihood that ends them.
+    distance : float
+        Distance of the points in standard errors.
+    first : float
+        Distance of the first one from a bound, in units of the parameter; that of the
+        next ones doubles.
+    n_points : int
+        Points to each side, at most.
+    """
+
+    resolution: Resolution = Resolution(per_subject=1000, most=9)
+    most_steps: int = 15
+    halvings: int = 5
+    least_gain: float = 1e-4
+    distance: float = 0.5
+    first: float = 0.02
+    n_points: int = 16
+
+
+#: The rule of every profile.
+RULE = ProfileRule()
 
 
 class LikelihoodProfile(NamedTuple):
@@ -47,12 +75,14 @@ class LikelihoodProfile(NamedTuple):
 def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
     """Return the profile of the likelihood along a parameter, and its interval.
 
-    With priors of parameters it is that of the posterior.
+    With priors of parameters it is that of the posterior. An estimate at its bound,
+    such as a variance of zero, has a profile to the other side, and the bound as one
+    end of the interval.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
-        A fitted estimator with random effects.
+        A fitted estimator.
     name : str
         The parameter, by its name in ``standard_errors()``.
     level : float, default=0.95
@@ -66,7 +96,7 @@ def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
     Raises
     ------
     ValueError
-        For an unknown parameter, or one whose standard error is unknown.
+        For an unknown parameter, or one that the data do not determine.
 
     Examples
     --------
@@ -90,24 +120,33 @@ def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
     check_names("name", [name], vector.names, "parameters")
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level!r}")
-    if fitted.model.design.n_latents == 0:
-        raise ValueError("profiles are for models with random effects")
-    place = vector.names.index(name)
-    error = np.sqrt(fitted.covariance()[place, place])
-    if not np.isfinite(error):
-        raise ValueError(f"the standard error of {name!r} is unknown")
+    place, params = vector.names.index(name), fitted.params
+    estimate, error = (
+        vector.of(params)[place],
+        np.sqrt(fitted.covariance()[place, place]),
+    )
+    bound = _bound(vector, params, place)
+    if bound is None and not np.isfinite(error):
+        raise ValueError(
+            f"the data do not determine {name!r}, so that it has no profile: hold "
+            "another parameter by fixed that makes up for it, or leave it out"
+        )
     drop = 0.5 * chi2.ppf(level, 1)
-    best = _climbed(fitted, fitted.params, place, vector.of(fitted.params)[place])
-    points = {vector.of(fitted.params)[place]: best.value}
+    best = _climbed(fitted, params, place, estimate)
+    points = {estimate: best.value}
     ends = []
     for sign in (-1.0, 1.0):
-        end, here = sign * np.inf, best
-        at = before = vector.of(fitted.params)[place]
-        for _ in range(int(FARTHEST / DISTANCE)):
-            if vector.positive[place]:
-                at = at * np.exp(sign * DISTANCE * error / before)
+        if bound is not None and sign == bound.side:
+            ends.append(bound.value)
+            continue
+        end, here, at = sign * np.inf, best, estimate
+        for k in range(RULE.n_points):
+            if bound is not None:
+                at = estimate + sign * RULE.first * 2.0**k * bound.unit
+            elif vector.positive[place]:
+                at = at * np.exp(sign * RULE.distance * error / estimate)
             else:
-                at = at + sign * DISTANCE * error
+                at = at + sign * RULE.distance * error
             here = _climbed(fitted, here.params, place, at)
             if not np.isfinite(here.value):
                 break
@@ -126,6 +165,33 @@ def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
     )
 
 
+class _Bound(NamedTuple):
+    """The bound at which an estimate is, its side, and a size of the parameter."""
+
+    side: float
+    value: float
+    unit: float
+
+
+def _bound(vector, params, place) -> _Bound | None:
+    """Return the bound at which an estimate is, or None."""
+    if not at_bounds(vector, params)[place]:
+        return None
+    name, unit = vector.names[place], vector.units(vector.model.start)[place]
+    if vector.at_box(params)[place]:
+        below, above = np.abs(vector.room(params)[:, place])
+        side = -1.0 if below < above else 1.0
+        return _Bound(side, vector.of(params)[place], unit)
+    low = vector.residual_at_floor(params)
+    low[vector.omega] = vector.model.at_floor(params)[vector.lower].all(axis=1)
+    if not (low & vector.positive)[place]:
+        raise ValueError(
+            f"{name!r} has no profile, since random effects depend on each other: pass "
+            "a diagonal omega, or fewer random effects"
+        )
+    return _Bound(-1.0, 0.0, unit)
+
+
 class _Point(NamedTuple):
     """Parameters at a value of one of them, and the log-likelihood."""
 
@@ -136,29 +202,28 @@ class _Point(NamedTuple):
 def _climbed(fitted, params, place, value) -> _Point:
     """Return the best parameters with one at a value, by Newton steps on the others."""
     model, rows, vector = fitted.model, fitted.rows, fitted.vector
-    is_held = np.zeros(len(vector), dtype=bool)
+    is_held = at_bounds(vector, params)
     is_held[place] = True
     values = vector.of(params)
     values[place] = value
-    modes, here = fitted.modes()[0], None
-    params = vector.params(values, params)
-    here = likelihood_at(model, rows, params, modes, 0, FINE)
-    for _ in range(STEPS):
+    params, resolution = vector.params(values, params), RULE.resolution
+    here = likelihood_at(model, rows, params, fitted.modes()[0], 0, resolution)
+    for _ in range(RULE.most_steps):
         louis = louis_information(model, rows, params, here.draws, here.log_joint)
         covariance = np.nan_to_num(covariance_of(louis.observed, is_held))
         slope = np.where(is_held, 0.0, louis.slope)
         step = covariance @ slope
-        if not 0.5 * slope @ step > LEAST_GAIN:
+        if not 0.5 * slope @ step > RULE.least_gain:
             break
         better = False
-        for half in range(5):
+        for half in range(RULE.halvings):
             moved = vector.of(params) + step / 2**half
             if (moved[vector.positive] <= 0).any():
                 continue
             changed = vector.params(moved, params)
-            if np.linalg.eigvalsh(changed.omega)[0] <= 0:
+            if np.linalg.eigvalsh(changed.omega).min(initial=1.0) <= 0:
                 continue
-            there = likelihood_at(model, rows, changed, here.modes, 0, FINE)
+            there = likelihood_at(model, rows, changed, here.modes, 0, resolution)
             if there.value > here.value:
                 params, here, better = changed, there, True
                 break
