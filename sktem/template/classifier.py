@@ -319,7 +319,8 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         for train, left_out in folds.split(labels, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
-            fold = Likelihoods([model._template for model in models])
+            fits = [model._template.without_derived() for model in models]
+            fold = Likelihoods(fits)
             logs[left_out], distances[left_out] = fold.judge(X[left_out])
             self._folds.append(fold)
         return logs, distances

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
@@ -96,6 +97,11 @@ class FittedTemplate:
             frame, layout, replace(params, means=model.means_of(params)),
             model.nuisances, model.n_rows, model.priors.strength,
         )  # fmt: skip
+
+    def without_derived(self) -> FittedTemplate:
+        """Return the template without arrays that were derived for its fit."""
+        grid = copy(self.frame.grid)
+        return replace(self, frame=self.frame._replace(grid=grid))
 
     def attributes(self) -> dict:
         """Return the fitted attributes of an estimator by their names."""

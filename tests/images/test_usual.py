@@ -108,6 +108,10 @@ def test_new_images_are_judged_by_the_folds(shared_data):
         ):
             excess = (pair[0] - typical.mean) / typical.sd
             means.append([excess.mean(), pair[1].mean() - typical.certainty])
+        # What only fits need is not kept for the folds.
+        grids = [one.frame.grid for fold in fitted._folds for one in fold.fits]
+        assert len(grids) == 12 and not any("grams" in vars(grid) for grid in grids)
+        assert "grams" in vars(fitted.estimators_[0].grid_)
     errors = np.std(gaps, axis=0, ddof=1) / 2
     assert (np.abs(np.mean(gaps, axis=0)) < 4 * errors).all()
     # Negative control: to models of all images they are nearer.
