@@ -56,7 +56,7 @@ class MachineLimits(NamedTuple):
 
     far: float = 0.1
     far_by_column: float = 0.02
-    unlike: float = 0.1
+    unlike: float = 0.5
     dependent: float = 3.0
     large_gain: float = 0.5
     fewest_rows: int = 20
