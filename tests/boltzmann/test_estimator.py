@@ -573,24 +573,14 @@ def test_steps_that_are_too_long():
         ({}, np.where(X > 0, np.inf, X), "infinity"),
         ({"e_step": "exact"}, np.where(X > 0, np.nan, X), "without NaN"),
         ({"hidden_layer_sizes": (99, 99), "e_step": "exact"}, X, "small treewidth"),
-    ],
-)  # fmt: skip
-def test_bad_input(params, data, message):
-    with pytest.raises(ValueError, match=message):
-        LatentBoltzmannMachine(**{"max_iter": 1, "tol": None, **params}).fit(data)
-
-
-@pytest.mark.parametrize(
-    "params, data, message",
-    [
         ({"hidden": 100}, X, "did you mean hidden_layer_sizes=100"),
         ({"visible": "binary"}, 2 * X - 1, "use visible=.spin"),
         ({"visible": "binary"}, 6 * X, r"MinMaxScaler\(clip=True\)"),
         ({"graph": [(0, 1), (1, 1)]}, X, "self-loop at unit 1"),
         ({"graph": [(0, 1), (1, -1)]}, X, "numbered from 0"),
     ],
-)
-def test_messages_say_what_to_do(params, data, message):
+)  # fmt: skip
+def test_bad_input(params, data, message):
     with pytest.raises(ValueError, match=message):
         LatentBoltzmannMachine(**{"max_iter": 1, "tol": None, **params}).fit(data)
 

@@ -264,18 +264,6 @@ def test_the_penalty_is_what_rows_left_out_need():
     assert held_out(x, side * x[:, 0] + 0.1 * rng.normal(size=300)) > 0.3
 
 
-def test_the_penalty_of_rows_that_count_twice():
-    rng = np.random.default_rng(1)
-    rows, y = rng.normal(size=(60, 2)), rng.normal(size=60)
-    weights = rng.integers(1, 3, 60)
-    for given in (weights, np.full(60, 2)):
-        again = np.repeat(np.arange(60), given)
-        one = BoltzmannMachineRegressor(2, random_state=0).fit(rows, y, given)
-        two = BoltzmannMachineRegressor(2, random_state=0).fit(rows[again], y[again])
-        assert one.weight_decay_ == two.weight_decay_
-        np.testing.assert_allclose(one.predict(rows), two.predict(rows), atol=1e-3)
-
-
 def test_whole_numbers_are_rounded_ones():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(300, 2))
