@@ -39,9 +39,9 @@ CORE = {
     "solvers",
 }
 VAGUE = re.compile(r"\b([Ww]hat|[Ss]o many)\b")
-#: Kernels above the limits of functions. Those of mixtures take 5 to 25 % longer in
+#: Kernels above the limits of functions. Sums of products take 5 to 25 % longer in
 #: parts: a call with tuples of arrays costs half a microsecond. No name may be added.
-STILL_LONG = {"add_products", "iterate_batches"}
+STILL_LONG = {"add_products"}
 STILL_WIDE = {
     "_block",
     "_importance_terms",
@@ -52,7 +52,6 @@ STILL_WIDE = {
     "_walks",
     "compared",
     "eliminate",
-    "iterate_batches",
     "marginalise",
     "sweeps",
 }

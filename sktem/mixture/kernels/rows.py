@@ -7,6 +7,7 @@ caller provides the work space and the outputs.
 import math
 
 from numba import njit
+from numba.extending import register_jitable
 
 from sktem.mixture.kernels.sums import N_PRODUCTS, add_products
 from sktem.mixture.kernels.tiles import (
@@ -26,6 +27,7 @@ from sktem.mixture.kernels.tiles import (
 LARGEST_VALUE = 1e150
 
 
+@register_jitable
 def work_size(width, n_components):
     """Return the length of the work space of the functions below."""
     return (3 * width + 8 + n_components + 4 + N_PRODUCTS) * LANES

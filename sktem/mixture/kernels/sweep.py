@@ -11,10 +11,10 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.blocks import plain
-from sktem.mixture.kernels.batch_sweep import TileParams, iterate_batches
+from sktem.mixture.kernels.batch_sweep import iterate_batches
+from sktem.mixture.kernels.batch_tiles import TileParams
 from sktem.mixture.kernels.e_step import describe, width_of
 from sktem.mixture.kernels.moments import Moments
-from sktem.mixture.kernels.rows import work_size
 from sktem.mixture.kernels.sums import product_tables
 from sktem.mixture.kernels.sweep_steps import (
     DIAGONAL,
@@ -243,7 +243,6 @@ def sweep(settings, params, recursion, visits, gammas, rho):
             shares = table
         elif table is not None:
             counts = table
-        width = width_of(d)
         done = iterate_batches(
             visits,
             gammas,
@@ -251,10 +250,8 @@ def sweep(settings, params, recursion, visits, gammas, rho):
             *settled,
             _moments(kind, K, d),
             _tile_params(model, params, anchor),
-            counts,
-            shares,
-            product_tables(model.covariance_type, K, d, width),
-            np.empty(work_size(width, 2 * K)),
+            (counts, shares),
+            product_tables(model.covariance_type, K, d, width_of(d)),
             statistics,
         )
     recursion.s, recursion.S_tts = statistics.averaged, statistics.reduced
