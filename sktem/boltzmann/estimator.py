@@ -25,7 +25,6 @@ from sktem.boltzmann.fit_warnings import (
 from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.learning.row_weights import (
     check_weights,
-    mass_of,
     mean_of,
     shares_of,
     weighted_rows,
@@ -453,8 +452,7 @@ class LatentBoltzmannMachine(
             (X, kind), table = rows_of_fit(self, X, reset=False), None
         else:
             X, kind, table = values_of_fit(self, X)
-        mass = mass_of(sample_weight, X.shape[0])
-        X, weights = weighted_rows(X, sample_weight)
+        X, weights, mass = weighted_rows(X, sample_weight)
         if warm:
             units = self.fitted_.units
         elif table is not None:

@@ -97,15 +97,7 @@ class Batches:
         if rows is not None:
             read = self.rows.take if self.buffer is None else self.buffer.taken
             batch = read(rows)
-        positive = expected(
-            settings,
-            state.params,
-            state.rounds.progress,
-            batch,
-            packed,
-            self.missing,
-            rng,
-        )
+        positive = expected(settings, state, batch, packed, self.missing, rng)
         if remembers and positive.packed is not None:
             arrays, chains = arrays_of(positive.packed), state.row_chains
             if chains.packed is None:
@@ -135,17 +127,15 @@ def _taken_chains(state, rows):
     return arrays_of(packed).take(packed, rows)
 
 
-def expected(settings, params, progress, batch, packed, missing, rng) -> Positive:
+def expected(settings, state, batch, packed, missing, rng) -> Positive:
     """Return expectations of rows, whose chains move on, or start where packed is None.
 
     Parameters
     ----------
     settings : ContrastiveSettings
         Settings of the run.
-    params : array of shape (n_parameters,)
-        Parameters.
-    progress : float
-        How much of a round is over.
+    state : ContrastiveState
+        State of the run: its parameters, and how much of a round is over.
     batch : array or sparse matrix of shape (n_rows, n_visible)
         Visible values.
     packed : array of uint8 of shape (n_rows, n_chains_e, n_bytes) or None
@@ -160,7 +150,7 @@ def expected(settings, params, progress, batch, packed, missing, rng) -> Positiv
     Positive
         The expectations.
     """
-    model, posterior = settings.model, settings.posterior
+    model, posterior, params = settings.model, settings.posterior, state.params
     X, observed = _visible(model, batch, missing, settings.binarize, rng)
     chains, moved, starts = None, None, None
     n_rows, copies = X.shape[0], settings.n_chains_e
@@ -174,6 +164,7 @@ def expected(settings, params, progress, batch, packed, missing, rng) -> Positiv
         else:
             reshape = arrays_of(packed).xp.reshape
             chains = model.unpack(reshape(packed, (X.shape[0], -1)))
+    progress = state.rounds.progress
     moments = posterior.expect(model, params, X, observed, chains, rng, progress)
     if posterior.keeps_chains and moments.chains is not None:
         moved = model.pack(moments.chains)

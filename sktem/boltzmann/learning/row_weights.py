@@ -17,7 +17,6 @@ __all__ = [
     "shared_rows",
     "shares_of",
     "thinned",
-    "mass_of",
     "weighted_rows",
 ]
 
@@ -38,11 +37,11 @@ def check_weights(sample_weight, n_rows):
 
 
 def weighted_rows(X, sample_weight):
-    """Return rows of positive weight, and these; None where they are equal."""
+    """Return rows of positive weight, these, None for equal ones, and their sum."""
     weights = check_weights(sample_weight, X.shape[0])
     if weights is None:
-        return X, None
-    positive = np.flatnonzero(weights)
+        return X, None, float(X.shape[0])
+    mass, positive = float(weights.sum()), np.flatnonzero(weights)
     if len(positive) < len(weights):
         if not carrier_of(X).in_memory:
             raise ValueError(
@@ -51,21 +50,15 @@ def weighted_rows(X, sample_weight):
             )
         X = X[positive] if sparse.issparse(X) else arrays_of(X).take(X, positive)
         weights = weights[positive]
-    return X, None if (weights == weights[0]).all() else weights
+    return X, None if (weights == weights[0]).all() else weights, mass
 
 
 def shared_rows(X, y, sample_weight):
     """Return rows of positive weight, outputs, their shares, and the sum of weights."""
-    places, weights = weighted_rows(np.arange(len(X)), sample_weight)
+    places, weights, mass = weighted_rows(np.arange(len(X)), sample_weight)
     equal = np.full(len(places), 1 / len(places))
     shares = equal if weights is None else shares_of(weights)
-    return X[places], y[places], shares, mass_of(sample_weight, len(X))
-
-
-def mass_of(sample_weight, n_rows) -> float:
-    """Return how many rows all rows together count as: the sum of their weights."""
-    weights = check_weights(sample_weight, n_rows)
-    return float(n_rows if weights is None else weights.sum())
+    return X[places], y[places], shares, mass
 
 
 def shares_of(weights):

@@ -197,13 +197,9 @@ class LayeredMachine(BoltzmannModel):
         def block(start, stop):
             part = slice(start, stop)
             draws = operations.draws(seed, start)
+            of_chains, *data = (_taken(x, part) for x in (chains, X, observed))
             even, means = self.states.transitions(
-                params,
-                chains[part, ...],
-                n_sweeps,
-                draws,
-                None if X is None else X[part, ...],
-                None if observed is None else observed[part, ...],
+                params, of_chains, n_sweeps, draws, *data
             )
             new[part, ...] = draws.from_means(means)
             if rao_blackwell is None:
@@ -242,17 +238,13 @@ class LayeredMachine(BoltzmannModel):
         params = operations.astype(params, X.dtype)
         if n <= operations.rows_per_block:
             return self.states.mean_field(params, X, observed, n_iterations)
-        results = iterate_blocks(
-            lambda start, stop: self.states.mean_field(
-                params,
-                X[start:stop, :],
-                None if observed is None else observed[start:stop, :],
-                n_iterations,
-            ),
-            n,
-            operations.rows_per_block,
-            self._threads(operations),
-        )
+
+        def block(start, stop):
+            data = (_taken(x, slice(start, stop)) for x in (X, observed))
+            return self.states.mean_field(params, *data, n_iterations)
+
+        size, threads = operations.rows_per_block, self._threads(operations)
+        results = iterate_blocks(block, n, size, threads)
         return tuple(map(operations.concat, zip(*results, strict=True)))
 
     def posterior_mean_field(self, params, X, observed, n_iterations) -> Moments:
@@ -409,3 +401,8 @@ class LayeredMachine(BoltzmannModel):
     def as_graph(self, params):
         """Return graph, biases, weights and a constant whose sum over states is Z."""
         return self.layout.as_graph(params)
+
+
+def _taken(values, rows):
+    """Return some rows of an array, or None."""
+    return None if values is None else values[rows, ...]

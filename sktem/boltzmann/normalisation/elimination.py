@@ -207,17 +207,11 @@ class EliminationPlan:
         separators = np.array([m for step in self.members for m in step], np.int64)
 
         def use(on, offsets, places, children, child_starts, start):
+            stop = start + on.shape[1] if n_draws is None else n
             draw_exactly(
-                on,
-                self.order,
-                self.starts,
-                separators,
-                offsets,
-                uniforms,
-                states,
-                start,
-                start + on.shape[1] if n_draws is None else n,
-            )
+                on, self.order, self.starts, separators, offsets, uniforms, states,
+                start, stop,
+            )  # fmt: skip
 
         self._run(fields, weights, n_jobs, use, self._few_rows)
         return states
