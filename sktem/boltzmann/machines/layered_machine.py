@@ -240,8 +240,8 @@ class LayeredMachine(BoltzmannModel):
             return self.states.mean_field(params, X, observed, n_iterations)
 
         def block(start, stop):
-            data = (_taken(x, slice(start, stop)) for x in (X, observed))
-            return self.states.mean_field(params, *data, n_iterations)
+            rows, seen = (_taken(x, slice(start, stop)) for x in (X, observed))
+            return self.states.mean_field(params, rows, seen, n_iterations)
 
         size, threads = operations.rows_per_block, self._threads(operations)
         results = iterate_blocks(block, n, size, threads)
