@@ -13,6 +13,9 @@ from sktem.kernels.options import INNER
 #: Coefficients of Dormand and Prince's method of order 8 and of its errors.
 STAGES, NODES, WEIGHTS = DOP853.A.copy(), DOP853.C.copy(), DOP853.B.copy()
 ERRORS_5, ERRORS_3 = DOP853.E5[:12].copy(), DOP853.E3[:12].copy()
+#: The first column, but column 0, of each row of stages that is not zero, and of weights.
+FIRST = (1, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3)
+FIRST_WEIGHT = 5
 #: A first step, in which amounts change by this share of the largest.
 FIRST_STEP = 0.1
 
@@ -133,15 +136,16 @@ def _step(rhs, control, t, h, amounts, psi, rates, doses, work):
     slopes, trial, n = work.slopes, work.trial, control.n_states
     for s in range(1, 12):
         for j in range(n):
-            total = 0.0
-            for k in range(s):
+            total = STAGES[s, 0] * slopes[12 * j]
+            for k in range(FIRST[s], s):
                 total += STAGES[s, k] * slopes[12 * j + k]
             trial[j] = amounts[j] + h * total
         _stage(rhs, control, t + NODES[s] * h, trial, psi, rates, doses, work, s)
     fifth = third = 0.0
     for j in range(n):
-        total = of_fifth = of_third = 0.0
-        for k in range(12):
+        total = WEIGHTS[0] * slopes[12 * j]
+        of_fifth, of_third = ERRORS_5[0] * slopes[12 * j], ERRORS_3[0] * slopes[12 * j]
+        for k in range(FIRST_WEIGHT, 12):
             total += WEIGHTS[k] * slopes[12 * j + k]
             of_fifth += ERRORS_5[k] * slopes[12 * j + k]
             of_third += ERRORS_3[k] * slopes[12 * j + k]
