@@ -13,7 +13,8 @@ from sktem.kernels.options import INNER
 #: Coefficients of Dormand and Prince's method of order 8 and of its errors.
 STAGES, NODES, WEIGHTS = DOP853.A.copy(), DOP853.C.copy(), DOP853.B.copy()
 ERRORS_5, ERRORS_3 = DOP853.E5[:12].copy(), DOP853.E3[:12].copy()
-#: The first column, but column 0, of each row of stages that is not zero, and of weights.
+#: The first column, but for column 0, of each row of stages that is not zero, and of
+#: weights.
 FIRST = (1, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3)
 FIRST_WEIGHT = 5
 #: A first step, in which amounts change by this share of the largest.
