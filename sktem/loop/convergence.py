@@ -53,7 +53,9 @@ def check_change(state, settings, objective, mean_field, exact) -> None:
         # little as far above.
         stale = abs(mean_field) < settings.tol**2 * scale
     elif exact:
-        stale = abs(objective - state.best_objective) < settings.tol
+        # Of fewer epochs nothing can be extrapolated.
+        few = settings.extrapolates and len(state.history) - state.judged_from < 3
+        stale = not few and abs(objective - state.best_objective) < settings.tol
         state.best_objective = objective
     else:
         stale = objective < state.best_objective + settings.tol
