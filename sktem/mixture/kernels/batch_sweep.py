@@ -4,7 +4,6 @@ import numpy as np
 from numba import njit
 
 from sktem.mixture.kernels.batch_tiles import (
-    PART,
     Tables,
     add_changes,
     new_tile,
@@ -15,7 +14,7 @@ from sktem.mixture.kernels.batch_tiles import (
 )
 from sktem.mixture.kernels.moments import maximize_moments
 from sktem.mixture.kernels.sums import N_PRODUCTS
-from sktem.mixture.kernels.tiles import LANES, OUTER
+from sktem.mixture.kernels.tiles import LANES, OUTER, PART
 
 
 @njit(**PART)

@@ -17,15 +17,13 @@ from sktem.mixture.kernels.tiles import (
     INNER,
     LANE_GROUP,
     LANES,
+    PART,
     WHOLE_GROUPS,
     diagonal_log_joint,
     full_log_joint,
     softmax_tile,
     transform_tile,
 )
-
-#: Parts of one function: calls with tuples of arrays would cost half a microsecond.
-PART = {**INNER, "inline": "always"}
 
 
 class TileParams(NamedTuple):

@@ -12,10 +12,98 @@ from functools import lru_cache
 import numpy as np
 from numba import njit
 
-from sktem.mixture.kernels.tiles import FAST, INNER, LANES, WHOLE_GROUPS
+from sktem.mixture.kernels.tiles import FAST, INNER, LANES, PART, WHOLE_GROUPS
 
 # Products are formed this many at a time, and each is used for four components.
 N_PRODUCTS = 3
+
+
+@njit(**PART)
+def multiply_columns(scaled, z, left, right, n_lanes, products):
+    """Equal ``products[:] = scaled[left] * z[right]``."""
+    for t in range(N_PRODUCTS):
+        target = products[t * LANES : (t + 1) * LANES]
+        scaled_column = scaled[left[t] * LANES : (left[t] + 1) * LANES]
+        column = z[right[t] * LANES : (right[t] + 1) * LANES]
+        for lane in range(n_lanes):
+            target[lane] = scaled_column[lane] * column[lane]
+
+
+@njit(**PART)
+def add_four(quad, n_lanes, products, j, d, sums):
+    """Add sums for four components, the first of which are at places j."""
+    s00 = s01 = s02 = s10 = s11 = s12 = 0.0
+    s20 = s21 = s22 = s30 = s31 = s32 = 0.0
+    for lane in range(n_lanes):
+        a = products[lane]
+        b = products[lane + LANES]
+        c = products[lane + 2 * LANES]
+        r0 = quad[lane]
+        r1 = quad[lane + LANES]
+        r2 = quad[lane + 2 * LANES]
+        r3 = quad[lane + 3 * LANES]
+        s00 += r0 * a
+        s01 += r0 * b
+        s02 += r0 * c
+        s10 += r1 * a
+        s11 += r1 * b
+        s12 += r1 * c
+        s20 += r2 * a
+        s21 += r2 * b
+        s22 += r2 * c
+        s30 += r3 * a
+        s31 += r3 * b
+        s32 += r3 * c
+    sums[j[0]] += s00
+    sums[j[1]] += s01
+    sums[j[2]] += s02
+    sums[j[0] + d[0]] += s10
+    sums[j[1] + d[1]] += s11
+    sums[j[2] + d[2]] += s12
+    sums[j[0] + 2 * d[0]] += s20
+    sums[j[1] + 2 * d[1]] += s21
+    sums[j[2] + 2 * d[2]] += s22
+    sums[j[0] + 3 * d[0]] += s30
+    sums[j[1] + 3 * d[1]] += s31
+    sums[j[2] + 3 * d[2]] += s32
+
+
+@njit(**PART)
+def add_two(pair, n_lanes, products, j, d, sums):
+    """Add sums for two components."""
+    s00 = s01 = s02 = s10 = s11 = s12 = 0.0
+    for lane in range(n_lanes):
+        a = products[lane]
+        b = products[lane + LANES]
+        c = products[lane + 2 * LANES]
+        r0 = pair[lane]
+        r1 = pair[lane + LANES]
+        s00 += r0 * a
+        s01 += r0 * b
+        s02 += r0 * c
+        s10 += r1 * a
+        s11 += r1 * b
+        s12 += r1 * c
+    sums[j[0]] += s00
+    sums[j[1]] += s01
+    sums[j[2]] += s02
+    sums[j[0] + d[0]] += s10
+    sums[j[1] + d[1]] += s11
+    sums[j[2] + d[2]] += s12
+
+
+@njit(**PART)
+def add_one(row, n_lanes, products, j, sums):
+    """Add sums for one component."""
+    s00 = s01 = s02 = 0.0
+    for lane in range(n_lanes):
+        r0 = row[lane]
+        s00 += r0 * products[lane]
+        s01 += r0 * products[lane + LANES]
+        s02 += r0 * products[lane + 2 * LANES]
+    sums[j[0]] += s00
+    sums[j[1]] += s01
+    sums[j[2]] += s02
 
 
 @njit(**INNER, fastmath=FAST)
@@ -28,86 +116,20 @@ def add_products(r, n_components, z, scaled, n_lanes, table, products, sums):
     n_lanes &= WHOLE_GROUPS
     left, right, starts, steps = table[0], table[1], table[2], table[3]
     for f in range(0, table.shape[1], N_PRODUCTS):
-        for t in range(N_PRODUCTS):
-            target = products[t * LANES : (t + 1) * LANES]
-            scaled_column = scaled[left[f + t] * LANES : (left[f + t] + 1) * LANES]
-            column = z[right[f + t] * LANES : (right[f + t] + 1) * LANES]
-            for lane in range(n_lanes):
-                target[lane] = scaled_column[lane] * column[lane]
-        i0, i1, i2 = starts[f], starts[f + 1], starts[f + 2]
-        d0, d1, d2 = steps[f], steps[f + 1], steps[f + 2]
+        multiply_columns(scaled, z, left[f:], right[f:], n_lanes, products)
+        first = starts[f], starts[f + 1], starts[f + 2]
+        d = steps[f], steps[f + 1], steps[f + 2]
         for k in range(0, n_components - 3, 4):
-            quad = r[k * LANES : (k + 4) * LANES]
-            s00 = s01 = s02 = s10 = s11 = s12 = 0.0
-            s20 = s21 = s22 = s30 = s31 = s32 = 0.0
-            for lane in range(n_lanes):
-                a = products[lane]
-                b = products[lane + LANES]
-                c = products[lane + 2 * LANES]
-                r0 = quad[lane]
-                r1 = quad[lane + LANES]
-                r2 = quad[lane + 2 * LANES]
-                r3 = quad[lane + 3 * LANES]
-                s00 += r0 * a
-                s01 += r0 * b
-                s02 += r0 * c
-                s10 += r1 * a
-                s11 += r1 * b
-                s12 += r1 * c
-                s20 += r2 * a
-                s21 += r2 * b
-                s22 += r2 * c
-                s30 += r3 * a
-                s31 += r3 * b
-                s32 += r3 * c
-            j0, j1, j2 = i0 + k * d0, i1 + k * d1, i2 + k * d2
-            sums[j0] += s00
-            sums[j1] += s01
-            sums[j2] += s02
-            sums[j0 + d0] += s10
-            sums[j1 + d1] += s11
-            sums[j2 + d2] += s12
-            sums[j0 + 2 * d0] += s20
-            sums[j1 + 2 * d1] += s21
-            sums[j2 + 2 * d2] += s22
-            sums[j0 + 3 * d0] += s30
-            sums[j1 + 3 * d1] += s31
-            sums[j2 + 3 * d2] += s32
+            j = first[0] + k * d[0], first[1] + k * d[1], first[2] + k * d[2]
+            add_four(r[k * LANES : (k + 4) * LANES], n_lanes, products, j, d, sums)
         k = n_components // 4 * 4
         if n_components & 2:
-            pair = r[k * LANES : (k + 2) * LANES]
-            s00 = s01 = s02 = s10 = s11 = s12 = 0.0
-            for lane in range(n_lanes):
-                a = products[lane]
-                b = products[lane + LANES]
-                c = products[lane + 2 * LANES]
-                r0 = pair[lane]
-                r1 = pair[lane + LANES]
-                s00 += r0 * a
-                s01 += r0 * b
-                s02 += r0 * c
-                s10 += r1 * a
-                s11 += r1 * b
-                s12 += r1 * c
-            j0, j1, j2 = i0 + k * d0, i1 + k * d1, i2 + k * d2
-            sums[j0] += s00
-            sums[j1] += s01
-            sums[j2] += s02
-            sums[j0 + d0] += s10
-            sums[j1 + d1] += s11
-            sums[j2 + d2] += s12
+            j = first[0] + k * d[0], first[1] + k * d[1], first[2] + k * d[2]
+            add_two(r[k * LANES : (k + 2) * LANES], n_lanes, products, j, d, sums)
             k += 2
         if n_components & 1:
-            last = r[k * LANES : (k + 1) * LANES]
-            s00 = s01 = s02 = 0.0
-            for lane in range(n_lanes):
-                r0 = last[lane]
-                s00 += r0 * products[lane]
-                s01 += r0 * products[lane + LANES]
-                s02 += r0 * products[lane + 2 * LANES]
-            sums[i0 + k * d0] += s00
-            sums[i1 + k * d1] += s01
-            sums[i2 + k * d2] += s02
+            j = first[0] + k * d[0], first[1] + k * d[1], first[2] + k * d[2]
+            add_one(r[k * LANES : (k + 1) * LANES], n_lanes, products, j, sums)
 
 
 @lru_cache(maxsize=64)

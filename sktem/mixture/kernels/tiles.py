@@ -31,6 +31,9 @@ WHOLE_GROUPS = -LANE_GROUP
 OUTER = {**options.OUTER, "no_rewrites": True}
 # Options of functions that only kernels call.
 INNER = {**options.INNER, "no_rewrites": True}
+# Options of parts of one function: a call with tuples of arrays would cost half a
+# microsecond.
+PART = {**INNER, "inline": "always"}
 FAST = {"contract", "reassoc", "nsz"}
 
 
