@@ -37,8 +37,9 @@ class MachineLimits(NamedTuple):
         Standard deviations from which on columns depend on each other by more than
         chance, and the gain of a row over independent columns that is in doubt
         elsewhere.
-    fewest_rows : int
-        Rows from which on columns that exclude each other do so hardly by chance.
+    fewest_rows, enough_rows : int
+        Rows from which on most of the columns, and a few of them, exclude each other
+        hardly by chance.
     skewed : float
         Nats that a power transform of a column gains where it is skewed.
     skew_rows : int
@@ -60,6 +61,7 @@ class MachineLimits(NamedTuple):
     dependent: float = 3.0
     large_gain: float = 0.5
     fewest_rows: int = 20
+    enough_rows: int = 100
     skewed: float = 0.1
     skew_rows: int = 1000
     sizes: tuple[float, float] = (1e-50, 1e50)
@@ -302,7 +304,8 @@ def warn_of_one_hot(X) -> None:
         for begin, end in groups
         if end - begin >= 2 and X[:, begin : end + 1].min(axis=0).max() == 0
     ]
-    if groups:
+    n_coded = sum(end - begin + 1 for begin, end in groups)
+    if groups and (len(X) >= LIMITS.enough_rows or n_coded > X.shape[1] // 2):
         first = ", ".join(f"{begin} to {end}" for begin, end in groups[:3])
         more = ", ..." if len(groups) > 3 else ""
         warn_user(

@@ -228,6 +228,9 @@ def test_one_hot_columns_are_told():
     machine.fit(X[:, :4])  # two of the three, in one row
     X = np.column_stack([X[:, 0], np.zeros((60, 2)), np.ones(60)])
     machine.fit(X)  # a constant column is no code
+    # Of few rows in clusters some columns exclude each other by chance.
+    patterns = np.random.default_rng(0).random((2, 200)) < 0.4
+    machine.fit(1.0 * patterns[rng.integers(2, size=20)])
 
 
 def exclusive_or(rng, n, missing):
