@@ -8,7 +8,7 @@ import numpy as np
 
 from sktem.boltzmann.learning.solvers import as_solver
 from sktem.boltzmann.tables import COLUMN_KINDS
-from sktem.choices import check_choice, check_number
+from sktem.choices import check_choice, check_number, is_auto
 
 __all__ = ["check_parameters"]
 
@@ -29,7 +29,7 @@ def check_parameters(machine) -> None:
         check_number(name, getattr(machine, name), Integral, 1)
     for name, kind, least in AUTO:
         value = getattr(machine, name)
-        if not (isinstance(value, str) and value == "auto"):
+        if not is_auto(value):
             check_number(name, value, kind, least)
     if machine.tol is not None:
         check_number("tol", machine.tol, Real, 0)

@@ -45,14 +45,13 @@ from sktem.boltzmann.values import (
     check_arrays,
     check_rows,
     found_kind,
-    is_auto,
     kind_of,
     refuse_missing,
     rows_of_fit,
     values_of_fit,
     visible_values,
 )
-from sktem.choices import check_choice, check_number
+from sktem.choices import check_choice, check_number, is_auto
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.by_blocks import answer, each_chunk
 from sktem.estimators.parameters import Auto, Seed

@@ -18,6 +18,7 @@ from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule, as_s
 from sktem.boltzmann.learning.state import ContrastiveSettings
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
+from sktem.choices import is_auto
 from sktem.graphs import as_graph
 
 __all__ = ["new_model", "new_settings", "prior_of"]
@@ -172,7 +173,7 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
     step_size_e, step_size_m = machine.step_size_e, machine.step_size_m
     options = as_solver(machine.solver)
     solver = CONTRASTIVE_SOLVERS[options.name]
-    if isinstance(step_size_e, str) and step_size_e == "auto":
+    if is_auto(step_size_e):
         step_size_e = STEP_SIZE_E if posterior.keeps_chains else 1.0
     elif not solver.averages:
         raise ValueError(
@@ -185,7 +186,7 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
             f"solver={options.name!r} starts chains anew at each update: it needs "
             f"n_replicas=1, got {machine.n_replicas!r}"
         )
-    adaptive = isinstance(step_size_m, str) and step_size_m == "auto"
+    adaptive = is_auto(step_size_m)
     if adaptive:
         scale = 1 / np.sqrt(max(model.largest_degree, 1))
         step_size_m = tuple(scale * step for step in STEP_SIZE_M)

@@ -13,6 +13,7 @@ from scipy import sparse
 from sktem import budget
 from sktem.arrays import arrays_of, input_arrays
 from sktem.boltzmann.tables import Table, holds_labels, is_tabular
+from sktem.choices import is_auto
 from sktem.estimators.by_blocks import checked_rows
 from sktem.rows.partitions import check_can_remember
 from sktem.rows.sources import found_rows
@@ -23,18 +24,12 @@ __all__ = [
     "check_arrays",
     "check_rows",
     "found_kind",
-    "is_auto",
     "kind_of",
     "refuse_missing",
     "rows_of_fit",
     "values_of_fit",
     "visible_values",
 ]
-
-
-def is_auto(visible) -> bool:
-    """Return whether the rows decide the kind of the visible units."""
-    return isinstance(visible, str) and visible == "auto"
 
 
 def kind_of(machine):

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from sktem.choices import did_you_mean
+from sktem.choices import did_you_mean, is_auto
 
 __all__ = [
     "Calibration",
@@ -170,7 +170,7 @@ def _moments(values, weights):
 
 def given_temperature(temperature) -> float | None:
     """Return a temperature as a number, or None for "auto"."""
-    if isinstance(temperature, str) and temperature == "auto":
+    if is_auto(temperature):
         return None
     if not isinstance(temperature, Real) or not float(temperature) > 0.0:
         raise ValueError(f'temperature must be "auto" or > 0, got {temperature!r}')

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from sktem.choices import is_auto
 from sktem.schedules import Constant, Polynomial, Schedule
 
 __all__ = ["Solver", "SolverState"]
@@ -259,7 +260,7 @@ class VarianceReducedSolver(Solver):
 
     def step_rho(self, n_rows, batch_size):
         """Return the step rho of the Inc-step (8)."""
-        if isinstance(self.rho, str) and self.rho == "auto":
+        if is_auto(self.rho):
             return float((n_rows / batch_size) ** (-2 / 3))
         if not isinstance(self.rho, Real) or not 0 < float(self.rho) <= 1:
             raise ValueError(f'rho must be "auto" or in (0, 1], got {self.rho!r}')

@@ -13,7 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, Transfor
 from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from sktem.choices import check_number
+from sktem.choices import check_number, is_auto
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
 from sktem.estimators.by_blocks import checked_rows
@@ -378,7 +378,7 @@ class DeformableTemplateEstimator(
         return replace(settings, monitor=False)
 
     def _resolved_batch_size(self, n_rows):
-        if isinstance(self.batch_size, str) and self.batch_size == "auto":
+        if is_auto(self.batch_size):
             # An M-step costs as much as about twenty images.
             return max(1, min(n_rows, max(20, n_rows // 10)))
         return super()._resolved_batch_size(n_rows)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.boltzmann.fit_warnings import warn_of_small_weights
-from sktem.choices import KnownParametersMixin, check_number
+from sktem.choices import KnownParametersMixin, check_number, is_auto
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
 from sktem.links import DocumentationLinkMixin
@@ -31,7 +31,7 @@ class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEst
 
     def _check_parameters(self, fewest_hidden):
         check_number("n_hidden", self.n_hidden, Integral, fewest_hidden)
-        if not (isinstance(self.weight_decay, str) and self.weight_decay == "auto"):
+        if not is_auto(self.weight_decay):
             check_number("weight_decay", self.weight_decay, Real, 0)
         check_number("max_iter", self.max_iter, Integral, 1)
         check_number("tol", self.tol, Real, 0, strict=True)

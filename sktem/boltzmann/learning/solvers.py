@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.choices import KnownParametersMixin, check_choice, check_number
+from sktem.choices import KnownParametersMixin, check_choice, check_number, is_auto
 from sktem.links import DocumentationLinkMixin
 
 __all__ = [
@@ -109,7 +109,7 @@ def as_solver(solver) -> ContrastiveSolver:
             check_choice("solver", solver, CONTRASTIVE_SOLVERS, other)
         )
     check_choice("name of the solver", solver.name, CONTRASTIVE_SOLVERS)
-    if not (isinstance(solver.momentum, str) and solver.momentum == "auto"):
+    if not is_auto(solver.momentum):
         check_number("momentum", solver.momentum, Real, 0)
         if solver.momentum >= 1:
             raise ValueError(f"momentum must be below 1, got {solver.momentum!r}")

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sktem.choices import is_auto
 from sktem.e_step.row_random import row_keys
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.markov import check_counts
@@ -59,7 +60,7 @@ class DeformationSampler(Sampler):
 
     def draw(self, model, X, Z, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
-        automatic = isinstance(self.step, str) and self.step == "auto"
+        automatic = is_auto(self.step)
         if not automatic and (isinstance(self.step, str) or not self.step > 0):
             raise ValueError(f'step must be "auto" or > 0, got {self.step!r}')
         Z_new = np.empty_like(Z)
