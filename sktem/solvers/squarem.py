@@ -11,10 +11,22 @@ from sktem.solvers.accelerated import AcceleratedEM, Point
 __all__ = ["SQUAREM"]
 
 
-#: Factor by which the bound of the length of extrapolations changes.
-FACTOR = 4.0
-#: Failures one after the other from which on there is a bound.
-PATIENCE = 4
+class LengthRule(NamedTuple):
+    """When the length of extrapolations has a bound.
+
+    Attributes
+    ----------
+    factor : float
+        The first bound, and the factor by which it changes.
+    patience : int
+        Failures one after the other from which on there is one.
+    """
+
+    factor: float = 4.0
+    patience: int = 4
+
+
+RULE = LengthRule()
 
 
 class Cycle(NamedTuple):
@@ -37,7 +49,7 @@ class Cycle(NamedTuple):
     first: Point | None = None
     extrapolated: bool = False
     bounded: bool = False
-    longest: float = FACTOR
+    longest: float = RULE.factor
     failures: int = 0
 
 
@@ -69,7 +81,7 @@ class SQUAREM(AcceleratedEM):
         """Return an EM step, or an extrapolation after two of them."""
         cycle = record.own or Cycle()
         if cycle.extrapolated:
-            record.own = Cycle(longest=cycle.longest * FACTOR**cycle.bounded)
+            record.own = Cycle(longest=cycle.longest * RULE.factor**cycle.bounded)
             return point.image
         first = cycle.first
         if first is None:
@@ -80,11 +92,11 @@ class SQUAREM(AcceleratedEM):
             np.linalg.norm(step / record.scale) for step in (r, v, point.residual)
         )
         length = size / change if change > 0 else 1.0
-        bounded = bool(last >= size) or cycle.failures >= PATIENCE
+        bounded = bool(last >= size) or cycle.failures >= RULE.patience
         if bounded:
             length = min(length, cycle.longest)
         if length <= 1.0:
-            record.own = Cycle(longest=max(cycle.longest, FACTOR))
+            record.own = Cycle(longest=max(cycle.longest, RULE.factor))
             return point.image
         record.own = cycle._replace(first=None, extrapolated=True, bounded=bounded)
         return first.s + 2 * length * r + length**2 * v
@@ -92,5 +104,5 @@ class SQUAREM(AcceleratedEM):
     def rejected(self, record):
         """Begin a new cycle, with a lower bound of the length where there is one."""
         cycle = record.own
-        longest = max(cycle.longest / FACTOR**cycle.bounded, 1.0)
+        longest = max(cycle.longest / RULE.factor**cycle.bounded, 1.0)
         record.own = Cycle(None, False, False, longest, cycle.failures + 1)
