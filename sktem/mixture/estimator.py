@@ -230,7 +230,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         Mean log-likelihood per row, of all rows (less the penalty). With "em" it is
         that before the last M-step, as in scikit-learn.
     lower_bounds_ : list of float
-        The objective of each epoch of the best run, see :class:`sktem.history.History`.
+        The objective of each epoch of the best run, see :class:`sktem.history.History`;
+        among extrapolated steps also of those that were given up.
     history_ : History
         The record of the best run: passes, mean field, steps, events.
     n_components_ : int

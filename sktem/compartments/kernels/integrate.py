@@ -27,11 +27,8 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
     times, given, n_given = np.empty(longest), np.empty(longest), np.zeros(1, np.int64)
     state, own = np.empty((14, n)), np.zeros(2)
     doses = Doses(address(times), address(given), address(n_given))
-    amounts, rates, matrices = (
-        np.empty(n),
-        np.empty(n),
-        np.empty(6 * (n + 1) ** 2 + ROOM),
-    )
+    amounts, rates = np.empty(n), np.empty(n)
+    matrices = np.empty(6 * (n + 1) ** 2 + ROOM)
     work = Work(
         address(state), address(state[12]), address(state[13]), address(own),
         address(own[1:]), address(matrices),

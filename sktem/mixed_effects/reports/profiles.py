@@ -121,10 +121,8 @@ def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level!r}")
     place, params = vector.names.index(name), fitted.params
-    estimate, error = (
-        vector.of(params)[place],
-        np.sqrt(fitted.covariance()[place, place]),
-    )
+    estimate = vector.of(params)[place]
+    error = np.sqrt(fitted.covariance()[place, place])
     bound = _bound(vector, params, place)
     if bound is None and not np.isfinite(error):
         raise ValueError(
