@@ -354,3 +354,21 @@ def test_the_default_passes_saddles_of_em(seed, n, d, n_components, kind):
     )  # fmt: skip
     assert onwards.fit(X).score(X) < ours.score(X) + 1e-5
     assert stops.score(X) < ours.score(X) - 0.03
+
+
+@pytest.mark.parametrize("form", ["memory map", "dask"])
+def test_extrapolated_steps_do_not_depend_on_where_rows_are(form, tmp_path):
+    X = np.random.default_rng(8).normal(size=(100, 2)).round(1)
+    np.save(tmp_path / "rows.npy", X)
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    if form == "dask":
+        array = pytest.importorskip("dask.array")
+        rows = array.from_array(X, chunks=(25, 2))
+    ours = StochasticEMGaussianMixture(2, random_state=0).fit(X)
+    stops = StochasticEMGaussianMixture(2, random_state=0, tol=1e-6).fit(X)
+    there = StochasticEMGaussianMixture(2, random_state=0).fit(rows)
+    assert there.converged_
+    assert there.n_iter_ > stops.n_iter_
+    # Sums in another order: on its way from a saddle EM multiplies rounding errors.
+    assert_allclose(there.score(X), ours.score(X), atol=1e-9)
+    assert there.score(X) > stops.score(X) + 0.05
