@@ -187,7 +187,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         ``n_iter_no_change`` epochs on a fixed sample of rows; "online" and solvers with
         draws then go on with passes of "em", unless ``average`` is set, as their last
         steps leave noise in the parameters. 0 means never. Scikit-learn's default,
-        1e-3, stops up to 0.02 nats per row short, and 1e-6 alone up to 0.1 where EM
+        1e-3, stops up to 0.02 nats per row short, and 1e-6 alone by more where EM
         passes a saddle.
     n_iter_no_change : int, default=3
         See ``tol``.
