@@ -101,8 +101,6 @@ class CompartmentModel(ABC):
     ----------
     parameters : sequence of str
         Names of the parameters, without those of doses.
-    doses_enter : dict of str
-        Parameters of doses that are required, such as a duration.
 
     Attributes
     ----------

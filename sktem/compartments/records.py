@@ -347,7 +347,8 @@ def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
         Names of columns in the source by the names above, where they differ, such as
         ``{"DV": "conc"}``.
     ignore : str, default="#C"
-        Lines of a file that begin with one of these characters are left out.
+        Lines of a file that begin with one of these characters are left out; with a
+        letter only where all others begin with a number, for labels may begin with it.
 
     Returns
     -------
@@ -424,8 +425,9 @@ def _read_table(path, ignore):
     separator = next((s for s in (",", "\t", ";") if s in lines[0]), None)
     names = [_plain(field) for field in lines[0].lstrip("\ufeff#").split(separator)]
     rows = []
+    are_comments = _comments(lines[1:], separator, ignore)
     for k, line in enumerate(lines[1:], start=2):
-        if line.lstrip()[:1] in ignore:
+        if are_comments[k - 2]:
             continue
         fields = [_plain(field) for field in line.split(separator)]
         if len(fields) != len(names):
@@ -446,6 +448,21 @@ def _read_table(path, ignore):
         except ValueError:
             table[name] = np.array(fields, dtype=object)
     return table
+
+
+def _comments(lines, separator, ignore):
+    """Return which lines are left out, with a letter only if the others have none."""
+    marks = [line.lstrip()[:1] for line in lines]
+    firsts = [
+        _plain(line.split(separator)[0])
+        for line, mark in zip(lines, marks, strict=True)
+        if mark not in ignore
+    ]
+    try:
+        numbers = [_number(field) for field in firsts]
+    except ValueError:
+        numbers = []
+    return [mark in ignore and bool(numbers or not mark.isalpha()) for mark in marks]
 
 
 def _plain(field):

@@ -57,13 +57,14 @@ class CompiledSubjects(NamedTuple):
         from sktem.mixed_effects.kernels import subjects
 
         error = None if model.error is None else model.error.code
+        a, b = np.r_[params.sigma, 0.0, 0.0][:2]  # outcomes have fewer, and no code
         settings = subjects.SubjectModel(
             subjects.COMPARTMENTS if plan else structure.code,
             -1 if error is None else error,
             np.array(codes, dtype=np.int64),
             design.random,
-            float(params.sigma[0]),
-            float(params.sigma[1]),
+            float(a),
+            float(b),
             model.least_prediction,
         )
         base = design.base(X.covariates, params.numeric)

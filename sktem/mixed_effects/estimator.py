@@ -917,7 +917,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             it is 20,000 draws in all, within 64 to 1000 per subject.
         return_error : bool, default=False
             Whether to return the errors of the standard errors as well, only with
-            "louis": from ten batches of the draws, or what the last increase of the
+            "louis": from batches of the draws, or what the last increase of the
             number of nodes has changed.
 
         Returns

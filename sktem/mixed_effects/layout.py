@@ -277,9 +277,11 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     variances = {f"{w}_{parameter_names[p]}": j for j, (w, p) in enumerate(latents)}
     _check_names(parameter_names, coefficients, random)
     known = [term.label for term in coefficients] + [*variances, *residual]
-    named = [name for name in estimator.fixed or () if not isinstance(name, tuple)]
+    given = estimator.fixed
+    given = listed(given) if isinstance(given, str) else given
+    named = [name for name in given or () if not isinstance(name, tuple)]
     check_names("fixed", named, known, "parameters")
-    requested, priors = split_fixed(estimator.fixed)
+    requested, priors = split_fixed(given)
     fixed = _fixed(requested, coefficients, variances, residual, pattern)
     coefficients = [_with_fixed(term, fixed) for term in coefficients]
     held_residual = tuple(j for name, j in residual.items() if name in fixed)

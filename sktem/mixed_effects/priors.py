@@ -108,7 +108,7 @@ def split_fixed(fixed) -> tuple:
 
 def _is_half_normal(pair) -> bool:
     """Return whether a prior is ("half-normal", scale)."""
-    if not isinstance(pair[0], str):
+    if not (pair and isinstance(pair[0], str)):
         return False
     right = len(pair) == 2 and pair[0] == "half-normal" and isinstance(pair[1], Real)
     if not right or not 0 < float(pair[1]) < np.inf:
@@ -228,7 +228,8 @@ def _check_variances(priors, design, coefficients):
     for name in [name for name in priors if name not in coefficients]:
         if name not in variances:
             raise ValueError(
-                f"fixed[{name!r}]: the residual error has no prior, pass a number"
+                f"fixed[{name!r}]: the residual error has no such prior, pass a number "
+                'or ("half-normal", scale)'
             )
         if priors[name][0] <= 0:
             raise ValueError(

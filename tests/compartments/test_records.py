@@ -65,6 +65,15 @@ def test_comments_are_left_out(tmp_path):
     assert_same(read_nonmem(path))
 
 
+def test_labels_may_begin_as_comments_do(tmp_path):
+    path = tmp_path / "a.csv"
+    lines = ["ID,TIME,DV", "A1,0,1", "C1,0,2", "#A1,1,3", "C2,0,4"]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert read_nonmem(path).labels.tolist() == ["A1", "C1", "C2"]
+    path.write_text("\n".join([lines[0], *lines[2:]]), encoding="utf-8")
+    assert read_nonmem(path).labels.tolist() == ["C1", "C2"]
+
+
 def test_pandas():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(TABLE)

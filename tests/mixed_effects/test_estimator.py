@@ -732,6 +732,7 @@ def test_model_functions_that_fail():
         ({"transforms": {"k": "normal"}}, r"unknown parameters \['k'\]"),
         ({"covariates": {"k": [0]}}, r"unknown parameters \['k'\]"),
         ({"fixed": ["k"]}, r"unknown parameters \['k'\]"),
+        ({"fixed": "slope"}, r"unknown parameters \['slope'\]"),
         ({"fixed": {"b": 1.0}}, r"unknown parameters \['b'\]"),
         ({"fixed": ["a"]}, "'a' has no start value"),
         ({"fixed": {"a": -1.0}}, "must be positive"),

@@ -1,6 +1,7 @@
 """Counts, categories and events, also beside concentrations: exact likelihoods."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import bernoulli, nbinom, norm, poisson
@@ -210,6 +211,37 @@ def test_maximum_of_other_outcomes(name):
     assert gain < 1e-2
     names = ["level", "slope", "omega2_level", *shape]
     np.testing.assert_allclose(found.summary_.standard_error[names], errors, rtol=0.02)
+
+
+@pytest.mark.parametrize("name", ["poisson", "negative-binomial"])
+def test_counts_of_models_that_are_compiled(name):
+    rng = np.random.default_rng(2)
+    groups, time = np.repeat(np.arange(30), 4), np.tile([1.0, 3.0, 6.0, 12.0], 30)
+    CL = 2 * np.exp(0.3 * rng.standard_normal(30))[groups]
+    X = np.column_stack([np.full(120, 100.0), time])
+    y = rng.poisson(10 * np.exp(-CL / 10 * time)) * 1.0
+
+    def formula(psi, X):
+        return 100 / psi["V"] * np.exp(-psi["CL"] / psi["V"] * X[:, 1])
+
+    dosed = {"ID": np.arange(30), "TIME": np.zeros(30), "AMT": np.full(30, 100.0)}
+    times = {"TIME": time, "CMT": np.ones(120)}
+    data = [
+        (formula, name, X, None), ("one_compartment_iv", name, X, None),
+        (OneCompartment(), {1: name}, times, dosed),
+    ]  # fmt: skip
+    found = []
+    for model, error, X, events in data:
+        X = pd.DataFrame(X) if events else X
+        fit = NonlinearMixedEffectsRegressor(
+            model,
+            parameters={"V": 9.0, "CL": 1.5},
+            omega=["CL"],
+            residual_error=error,
+            random_state=0,
+        ).fit(X, y, groups, pd.DataFrame(events) if events else None)
+        found.append([fit.log_likelihood(), *fit.population_parameters_.values()])
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-4)
 
 
 def test_wrong_use():

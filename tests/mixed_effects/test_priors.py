@@ -224,7 +224,8 @@ def test_what_the_data_do_not_determine():
     [
         ({"intercept": (1.0, 0.0)}, "a positive deviation"),
         ({"intercept": (1.0,)}, "a prior \\(value, deviation\\)"),
-        ({"a": (1.0, 0.1)}, "the residual error has no prior"),
+        ({"a": (1.0, 0.1)}, "no such prior.*half-normal"),
+        ({"slope": ()}, "a prior \\(value, deviation\\)"),
         ({"omega2_intercept": (-1.0, 5)}, "must be positive"),
         ({"height": (1.0, 0.1)}, "height"),
         ({"a": ("half-normal", -1.0)}, "a positive scale"),
