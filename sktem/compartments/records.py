@@ -171,6 +171,12 @@ class Records:
         return np.repeat(np.arange(self.n_subjects), np.diff(self.offsets))
 
     @property
+    def unobserved(self) -> np.ndarray:
+        """Subjects without observations, by index."""
+        counts = np.add.reduceat(self.observed.astype(int), self.offsets[:-1])
+        return np.flatnonzero(counts == 0)
+
+    @property
     def undosed(self) -> np.ndarray:
         """Which records come before any dose of their subject."""
         kind, amount = self.columns["EVID"], self.columns["AMT"]

@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
-from sktem.compartments.records import Records
+from sktem.compartments.models import CompartmentModel
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import (
     LoopEstimator,
@@ -25,15 +25,14 @@ from sktem.estimators.base import (
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike, StepSize
 from sktem.exceptions import FitWarning
-from sktem.mixed_effects.columns import blank_columns
 from sktem.mixed_effects.endpoints import residual_error_of
 from sktem.mixed_effects.fitted import FittedMixedEffects
-from sktem.mixed_effects.given_records import as_records, given_records
+from sktem.mixed_effects.given_data import as_records, by_blocks, given, given_inputs
 from sktem.mixed_effects.inference.likelihood import LIKELIHOODS, doubtful
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
-from sktem.mixed_effects.subject_blocks import predicted_blocks, subject_blocks
+from sktem.mixed_effects.subject_blocks import predicted_blocks
 from sktem.mixed_effects.summary import summary_of
 from sktem.mixed_effects.unusual_fits import (
     inseparable,
@@ -41,12 +40,9 @@ from sktem.mixed_effects.unusual_fits import (
     unusual,
     unusual_patients,
 )
-from sktem.rows.partitions import check_can_remember
-from sktem.rows.sources import rows_by_blocks
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
 from sktem.schedules import Constant
-from sktem.sequences.labels import are_of_one_kind, labelled
-from sktem.validation import validate_data
+from sktem.sequences.labels import are_of_one_kind
 
 __all__ = ["NonlinearMixedEffectsRegressor"]
 
@@ -355,15 +351,6 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         if self.n_chains != "auto":
             self._check_number("n_chains", Integral, 1)
 
-    def _validated(self, X, y, groups, *, reset=True):
-        """Return X, y, and labels and indices of the subjects or None."""
-        X = blank_columns(self, X)
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, order="C", reset=reset
-        )
-        y = np.asarray(y, dtype=np.float64)
-        return X, y, None if groups is None else labelled(groups, len(y))
-
     def _best_sampler(self, model, solver):
         return "rwm"
 
@@ -434,15 +421,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             If the model does not fit the parameters or the data.
         """
         self._check()
-        if indexed := as_records(self, X, y, groups, events):
-            X, y, subjects, records = given_records(self, indexed[0], reset=True)
-            problem = Problem.of(self, X, y, subjects, records=records)
-        elif (source := rows_by_blocks(X)) is None:
-            problem = Problem.of(self, *self._validated(X, y, groups))
-        else:
-            check_can_remember(self, source)
-            blocks = subject_blocks(self, source, y, groups, reset=True)
-            problem = Problem.of_blocks(self, blocks)
+        problem = Problem.of(self, given(self, X, y, groups, events, reset=True))
         settings = self._settings_of(problem)
         if undetermined := inseparable(problem):
             warn_user(undetermined, FitWarning)
@@ -541,9 +520,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         if self.occasions is not None:
             raise ValueError("occasions need fit instead of partial_fit")
         stream, fresh = self._stream, not hasattr(self, "params_")
-        X, y, groups = self._validated(X, y, groups, reset=fresh)
         model = None if stream is None else stream.problem.model
-        problem = Problem.of(self, X, y, groups, model)
+        problem = Problem.of(self, given(self, X, y, groups, reset=fresh), model)
         if not fresh:
             check_same_columns(problem.layout, self.fitted_.problem.layout)
         stream = SubjectStream(problem) if stream is None else stream.on(problem)
@@ -553,14 +531,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
 
     def _in_memory(self, X, reason):
         """Raise an error if X would be read by blocks."""
-        if rows_by_blocks(X) is not None:
+        if by_blocks(X) is not None:
             raise TypeError(f"{reason}: X must be an array or a data frame in memory")
-
-    def _checked(self, X):
-        """Return the columns of new rows."""
-        self._in_memory(X, "new observations are drawn all at once")
-        X = blank_columns(self, X)
-        return validate_data(self, X, reset=False, dtype=np.float64, order="C")
 
     def predict(self, X, groups=None, events=None):
         """Predict the mean of new rows.
@@ -589,14 +561,11 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             If the model function was None.
         """
         check_is_fitted(self)
-        if self.fitted_.model.structure is None:
-            raise ValueError("model is None: there is no function to predict with")
-        if (indexed := self._as_records(X, groups, events)) is not None:
-            records, rows = indexed
-            data = given_records(self, records, every=True)
-            return self.fitted_.predict_records(data)[rows]
-        if (source := rows_by_blocks(X)) is not None:
+        if (source := by_blocks(X)) is not None:
             return predicted_blocks(self, source, groups)
+        data = given_inputs(self, X, groups, events)
+        if data.records is not None:
+            return self.fitted_.predict_records(data)[data.rows]
         problem = self.fitted_.problem
         if groups is not None and problem.grouped:
             if not are_of_one_kind(groups, problem.labels):
@@ -605,23 +574,18 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
                     "way round: all subjects count as new ones.",
                     UserWarning,
                 )
-        return self.fitted_.predict(self._checked(X), groups)
+        return self.fitted_.predict(data.X, groups)
 
-    def _as_records(self, X, groups, events):
-        """Return the records of new data without observations, or None."""
-        if isinstance(X, Records):
-            groups = None
-        return as_records(self, X, None, groups, events)
-
-    def score(self, X, y, groups=None, sample_weight=None, events=None):
+    def score(self, X, y=None, groups=None, sample_weight=None, events=None):
         """Return the coefficient of determination of the predictions.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs and covariates.
-        y : array-like of shape (n_samples,)
-            Observations.
+        X : array-like of shape (n_samples, n_features) or Records
+            Inputs and covariates; or records, of which the observations count that are
+            no bounds.
+        y : array-like of shape (n_samples,) or None, default=None
+            Observations; None with records.
         groups : array-like of shape (n_samples,) or None, default=None
             Subjects, as in :meth:`predict`.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -636,6 +600,12 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         """
         self._in_memory(X, "score compares predictions with y")
         prediction = self.predict(X, groups=groups, events=events)
+        if (indexed := as_records(self, X, y, groups, events)) is not None:
+            records, rows = indexed
+            used = (records.observed & (records["CENS"] == 0))[rows]
+            y, prediction = records["DV"][rows][used], prediction[used]
+            if sample_weight is not None:
+                sample_weight = np.asarray(sample_weight)[used]
         return float(r2_score(y, prediction, sample_weight=sample_weight))
 
     def simulate(self, X, groups=None, random_state=None, events=None):
@@ -665,14 +635,12 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             With ``log_density``, which does not define how to draw.
         """
         check_is_fitted(self)
-        if self.fitted_.model.error is None:
-            raise ValueError("log_density does not say how observations are drawn")
+        self._in_memory(X, "new observations are drawn all at once")
         rng = np.random.default_rng(seed_sequence(random_state))
-        if (indexed := self._as_records(X, groups, events)) is not None:
-            records, rows = indexed
-            data = given_records(self, records, every=True)
-            return self.fitted_.simulate_records(data, rng)[rows]
-        return self.fitted_.simulate(self._checked(X), groups, rng)
+        data = given_inputs(self, X, groups, events)
+        if data.records is not None:
+            return self.fitted_.simulate_records(data, rng)[data.rows]
+        return self.fitted_.simulate(data.X, groups, rng)
 
     # ------------------------------------------------------------------------ subjects
 
@@ -732,7 +700,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         else:
             check_is_fitted(self)
             fitted = self._fitted_on(X, y, groups, events, "individual_parameters")
-        if X is not None:
+        if fitted is not getattr(self, "fitted_", None):
             findings = unusual_patients(fitted)
             if indexed := as_records(self, X, y, groups, events):
                 findings += unobserved(indexed[0])
@@ -743,13 +711,10 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     def _as_given(self, X, y=None, groups=None, events=None):
         """Return the model with the parameters that were passed, on new data."""
         self._check()
+        self._in_memory(X, "a population without a fit")
         twin = clone(self)
-        if indexed := as_records(self, X, y, groups, events):
-            data = given_records(twin, indexed[0], reset=True)
-        else:
-            self._in_memory(X, "a population without a fit")
-            data = (*twin._validated(X, y, groups), None)
-        problem = Problem.as_given(twin, *data)
+        data = given(twin, X, y, groups, events, reset=True)
+        problem = Problem.of(twin, data, as_given=True)
         return FittedMixedEffects(problem, problem.model.start, None, self.random_state)
 
     @property
@@ -847,23 +812,16 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
 
     def _fitted_on(self, X, y, groups, events, method):
         """Return the fit on other data, or on its own where there are none."""
-        if X is None and y is None and groups is None:
+        if X is None and y is None and groups is None and events is None:
             return self.fitted_
-        if X is not None and (indexed := as_records(self, X, y, groups, events)):
-            data = given_records(self, indexed[0])
-            return self.fitted_.on(self.fitted_.problem.on(*data))
-        if X is None or y is None:
+        holds_y = isinstance(self.model, CompartmentModel) and events is None
+        if X is None or (y is None and not holds_y):
             raise ValueError(
                 f"{method} needs X, y and groups as fit does, or none of them for "
                 "the data of the fit"
             )
-        problem = self.fitted_.problem
-        if (source := rows_by_blocks(X)) is None:
-            problem = problem.on(*self._validated(X, y, groups, reset=False))
-        else:
-            blocks = subject_blocks(self, source, y, groups, reset=False)
-            problem = problem.on_blocks(blocks)
-        return self.fitted_.on(problem)
+        data = given(self, X, y, groups, events)
+        return self.fitted_.on(self.fitted_.problem.on(data))
 
     def aic(self, method="auto"):
         """Return Akaike's information criterion of the fitted data.

@@ -260,6 +260,8 @@ class FittedMixedEffects:
 
     def predict(self, X, groups=None):
         """Return predictions, with the random effects of known subjects."""
+        if self.model.structure is None:
+            raise ValueError("model is None: there is no function to predict with")
         rows, Z = self._new_rows(X)
         subjects = self.problem.subjects(groups, len(X))
         Z = self._with_effects(rows, Z, subjects, X, subjects)
@@ -278,7 +280,7 @@ class FittedMixedEffects:
 
     def predict_records(self, data, individual=True):
         """Return predictions at all records, with the effects of known subjects."""
-        problem = self.problem.on(data.X, data.y, data.groups, data.records)
+        problem = self.problem.on(data)
         rows = problem.rows.events.rows
         subjects = self.problem.subjects(problem.labels, len(problem.labels))
         subjects = subjects if individual else np.full_like(subjects, -1)
@@ -289,7 +291,7 @@ class FittedMixedEffects:
 
     def simulate_records(self, data, rng):
         """Draw observations of new subjects, NaN in records of other kinds."""
-        problem = self.problem.on(data.X, data.y, data.groups, data.records)
+        problem = self.problem.on(data)
         there = self.on(problem)
         means, root = problem.model.prior_moments(problem.rows, there.params)
         Z = means + rng.standard_normal(means.shape) @ root.T
@@ -298,6 +300,8 @@ class FittedMixedEffects:
 
     def _drawn(self, rows, Z, rng):
         """Draw observations given the latents."""
+        if self.model.error is None:
+            raise ValueError("log_density does not say how observations are drawn")
         f = self.model.predict_rows(rows, Z, self.params.numeric)
         model, params = self.model, self.params
         sigma = model.sigma_of_rows(rows, params.sigma, params.numeric)

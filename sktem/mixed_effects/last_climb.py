@@ -21,7 +21,6 @@ from sktem.mixed_effects.inference.marginal_likelihood import single_point
 from sktem.mixed_effects.inference.node_numbers import covariance_of
 from sktem.mixed_effects.inference.standard_errors import at_bounds, noise
 from sktem.mixed_effects.open_directions import exchanged, open_directions
-from sktem.mixed_effects.rows import DosedRows
 from sktem.sequences.rows import each_block
 
 __all__ = ["ClimbRule", "LastClimb", "NodeRule"]
@@ -360,7 +359,7 @@ def _is_far_from_zero(model, rows, params, narrow):
 
 def _is_read(model, rows, params, column):
     """Return whether predictions change with a column of the inputs."""
-    if isinstance(rows, DosedRows):
+    if rows.events is not None:
         return rows.names is None or rows.names[column] == "TIME"
     if model.structure is None or not rows.in_memory:
         return True

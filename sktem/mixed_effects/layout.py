@@ -20,7 +20,7 @@ from sktem.mixed_effects.design import (
     NumericEntry,
     effect_name,
 )
-from sktem.mixed_effects.endpoints import residual_error_of
+from sktem.mixed_effects.endpoints import error_of
 from sktem.mixed_effects.occasions import numbered, occasions_of
 from sktem.mixed_effects.priors import priors_of, split_fixed
 from sktem.mixed_effects.rows import GroupedRows
@@ -200,7 +200,8 @@ def _coefficients(estimator, columns_of, parameter_names):
         coefficients.append(Coefficient(p, 0, "subject", name, start))
         for key in listed(covariates.get(name, ())):
             column = column_of(key, names, columns_of.n_columns, "covariates")
-            kind = "subject" if columns_of.is_constant(column) else "row"
+            constant = columns_of.grouped and columns_of.is_constant(column)
+            kind = "subject" if constant else "row"
             if column not in columns[kind]:
                 columns[kind].append(column)
             place = columns[kind].index(column)
@@ -259,9 +260,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     coefficients, subject_columns, row_columns = _coefficients(
         estimator, columns, parameter_names
     )
-    error = None
-    if estimator.log_density is None:
-        error = residual_error_of(estimator.residual_error)
+    error = error_of(estimator)
     residual_names = _residual_names(parameter_names, error)
     residual = {residual_names[j]: j for j in (() if error is None else error.indices)}
     occasion_column, occasions = occasions_of(

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.compartments.models import CompartmentModel
-from sktem.mixed_effects.endpoints import residual_error_of
+from sktem.mixed_effects.endpoints import error_of
 from sktem.mixed_effects.layout import (
     Columns,
     Layout,
@@ -21,7 +20,6 @@ from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NO_ANNEALING, NonlinearMixedEffectsModel
 from sktem.mixed_effects.occasions import numbered
 from sktem.mixed_effects.residual_errors import least_prediction
-from sktem.mixed_effects.rows import DosedRows
 from sktem.mixed_effects.start import (
     PassedOver,
     start_from_data,
@@ -92,63 +90,54 @@ class Problem(NamedTuple):
     occasions: np.ndarray | None = None
 
     @classmethod
-    def of(cls, estimator, X, y, groups, model=None, records=None) -> Problem:
-        """Check the settings of an estimator, with a given model or a new one.
+    def of(cls, estimator, data, model=None, *, as_given=False) -> Problem:
+        """Check the settings of an estimator on data.
 
-        ``groups`` are the labels of the subjects and the index of that of each row, or
-        None. ``records`` are those that the rows stand for, for a compartment model.
+        Parameters
+        ----------
+        estimator : NonlinearMixedEffectsRegressor
+            The settings.
+        data : GivenData
+            The data.
+        model : NonlinearMixedEffectsModel or None, default=None
+            The model, None for a new one.
+        as_given : bool, default=False
+            Whether the settings are the parameters of the population.
         """
-        grouped = groups is not None
-        labels, subjects = groups if grouped else (np.arange(len(y)),) * 2
-        structure, layout = _structure_and_layout(
-            estimator, X, grouped, subjects, records
-        )
-        rows = _rows_of(layout, X, y, subjects, records, structure)
-        passed_over = None
-        if model is None:
+        structure, parameters = structure_of(estimator.model, estimator.parameters)
+        columns = _columns(data, getattr(estimator, "feature_names_in_", None))
+        layout = layout_of(estimator, columns, structure, parameters)
+        rows, passed_over = _rows_of(layout, data), None
+        if as_given:
+            _check_given(estimator, layout)
+            start = starting_params(estimator, layout, rows, structure)
+            model = _model(estimator, structure, layout, rows, start)
+        elif model is None:
             model, passed_over = _new_model(estimator, structure, layout, rows)
-        occasions = _occasions(layout, X, subjects)
-        return cls(model, layout, rows, labels, grouped, passed_over, occasions)
+        return cls(
+            model, layout, rows, data.labels, data.grouped, passed_over,
+            _occasions(layout, data),
+        )  # fmt: skip
 
-    @classmethod
-    def as_given(cls, estimator, X, y, groups, records=None) -> Problem:
-        """Take the settings of an estimator as the parameters of the population."""
-        grouped = groups is not None
-        labels, subjects = groups if grouped else (np.arange(len(y)),) * 2
-        structure, layout = _structure_and_layout(
-            estimator, X, grouped, subjects, records
-        )
-        _check_given(estimator, layout)
-        rows = _rows_of(layout, X, y, subjects, records, structure)
-        start = starting_params(estimator, layout, rows, structure)
-        model = _model(estimator, structure, layout, rows, start)
-        occasions = _occasions(layout, X, subjects)
-        return cls(model, layout, rows, labels, grouped, None, occasions)
-
-    @classmethod
-    def of_blocks(cls, estimator, blocks: Any) -> Problem:
-        """Check the settings of an estimator on subjects that are read by blocks."""
-        columns = _columns(
-            estimator, blocks.shape[1], True, lambda column: not blocks.varies[column]
-        )
-        structure, names = structure_of(estimator.model, estimator.parameters)
-        layout = layout_of(estimator, columns, structure, names)
-        rows = blocks.with_roles(blocks.roles.laid_out(layout))
-        model, passed_over = _new_model(estimator, structure, layout, rows)
-        return cls(model, layout, rows, blocks.labels, True, passed_over)
-
-    def on(self, X, y, groups, records=None) -> Problem:
+    def on(self, data) -> Problem:
         """Return the same model and layout with other data."""
-        design = self.layout.design
-        if groups is None and len(design.random):
+        design, columns = self.layout.design, _columns(data)
+        if not data.grouped and len(design.random):
             random = [design.names[p] for p in design.random]
             raise ValueError(f"groups must be given: {random} have random effects")
-        labels, subjects = (np.arange(len(y)),) * 2 if groups is None else groups
-        self._check_constant(lambda column: is_constant(X[:, column], subjects))
-        rows = _rows_of(self.layout, X, y, subjects, records, self.model.structure)
-        occasions = _occasions(self.layout, X, subjects)
+        names = design.covariate_names[1:]
+        for name, column in zip(names, self.layout.subject_columns, strict=True):
+            if not columns.is_constant(column):
+                raise ValueError(
+                    f"covariate {name!r} varies within subjects, which it did not in "
+                    "the data of the fit"
+                )
+        occasions = _occasions(self.layout, data)
         problem = self._replace(
-            rows=rows, labels=labels, grouped=groups is not None, occasions=occasions
+            rows=_rows_of(self.layout, data),
+            labels=data.labels,
+            grouped=data.grouped,
+            occasions=occasions,
         )
         if design.occasions is None or occasions is None:
             return problem
@@ -163,22 +152,6 @@ class Problem(NamedTuple):
         start = start._replace(omega=design.spread_out(start.omega))
         model.set_params(design=design, start=start)
         return self._replace(model=model, layout=self.layout._replace(design=design))
-
-    def on_blocks(self, blocks: Any) -> Problem:
-        """Return the same model and layout with subjects that are read by blocks."""
-        self._check_constant(lambda column: not blocks.varies[column])
-        rows = blocks.with_roles(blocks.roles.laid_out(self.layout))
-        return self._replace(rows=rows, labels=blocks.labels, grouped=True)
-
-    def _check_constant(self, is_constant):
-        """Raise an error if a covariate of subjects varies within them."""
-        names = self.layout.design.covariate_names[1:]
-        for name, column in zip(names, self.layout.subject_columns, strict=True):
-            if not is_constant(column):
-                raise ValueError(
-                    f"covariate {name!r} varies within subjects, which it did not in "
-                    "the data of the fit"
-                )
 
     @property
     def n_chains(self) -> int:
@@ -204,46 +177,35 @@ class Problem(NamedTuple):
         return np.array([place.get(label, -1) for label in labels.tolist()], dtype=int)
 
 
-def _rows_of(layout, X, y, subjects, records, structure):
+def _rows_of(layout, data):
     """Return the rows of subjects, the observations among them if they have doses."""
-    if isinstance(structure, CompartmentModel) != (records is not None):
-        what = "needs records of doses" if records is None else "has no doses"
-        raise ValueError(
-            f"model {structure!r} {what}: records of sktem.compartments.read_nonmem "
-            "go with the models of sktem.compartments"
-        )
-    rows = group_rows(layout, X, y, subjects)
-    return rows if records is None else DosedRows.of(records, rows)
+    if data.blocks is not None:
+        return data.blocks.with_roles(data.blocks.roles.laid_out(layout))
+    rows = group_rows(layout, data.X, data.y, data.subjects)
+    return rows if data.records is None else rows.observed_of(data.records)
 
 
-def _structure_and_layout(estimator, X, grouped, subjects, records):
-    """Return the structure of the model, and how the columns of X are used."""
-    structure, parameters = structure_of(estimator.model, estimator.parameters)
-    columns = _columns(
-        estimator,
+def _columns(data, names=None) -> Columns:
+    """Return the columns of X."""
+    names = None if names is None else tuple(names)
+    if (blocks := data.blocks) is not None:
+        return Columns(blocks.shape[1], names, True, lambda j: not blocks.varies[j])
+    X, subjects, records = data.X, data.subjects, data.records
+    return Columns(
         X.shape[1],
-        grouped,
-        lambda column: grouped and is_constant(X[:, column], subjects),
-    )
-    columns = columns._replace(
+        names,
+        data.grouped,
+        lambda column: is_constant(X[:, column], subjects),
         censored=records is not None and bool(records["CENS"][records.observed].any()),
         n_occasions=lambda column: numbered(X[:, column], subjects)[1].shape[1],
     )
-    return structure, layout_of(estimator, columns, structure, parameters)
 
 
-def _columns(estimator, count, grouped, is_constant):
-    """Return the columns of X by name."""
-    names = getattr(estimator, "feature_names_in_", None)
-    names = None if names is None else tuple(names)
-    return Columns(count, names, grouped, is_constant)
-
-
-def _occasions(layout, X, subjects):
+def _occasions(layout, data):
     """Return the labels of the occasions of each subject, None without."""
     if layout.occasion_column is None:
         return None
-    return numbered(X[:, layout.occasion_column], subjects)[1]
+    return numbered(data.X[:, layout.occasion_column], data.subjects)[1]
 
 
 def _new_model(estimator, structure, layout, all_rows):
@@ -269,9 +231,7 @@ def _new_model(estimator, structure, layout, all_rows):
 
 def _model(estimator, structure, layout, rows, start, annealing=NO_ANNEALING):
     """Return the model with a start."""
-    error = None
-    if estimator.log_density is None:
-        error = residual_error_of(estimator.residual_error)
+    error = error_of(estimator)
     return NonlinearMixedEffectsModel(
         structure,
         layout.design,
@@ -304,13 +264,11 @@ def _check_given(estimator, layout):
             raise ValueError(
                 f"without a fit omega_start must have the variances of {missing}"
             )
-    if estimator.log_density is None:
-        indices = residual_error_of(estimator.residual_error).indices
-        missing = [
-            design.residual_names[j] for j in indices if j not in layout.residual
-        ]
-        if missing:
-            raise ValueError(
-                f"without a fit fixed must have the residual error {missing}, such as "
-                f'{{"{missing[0]}": 0.1}}'
-            )
+    error = error_of(estimator)
+    indices = () if error is None else error.indices
+    missing = [design.residual_names[j] for j in indices if j not in layout.residual]
+    if missing:
+        raise ValueError(
+            f"without a fit fixed must have the residual error {missing}, such as "
+            f'{{"{missing[0]}": 0.1}}'
+        )

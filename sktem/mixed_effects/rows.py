@@ -8,7 +8,7 @@ import numpy as np
 
 from sktem.sequences.rows import Sequences
 
-__all__ = ["DosedRows", "GroupedRows", "NamedColumns", "SubjectRecords"]
+__all__ = ["GroupedRows", "NamedColumns", "SubjectRecords"]
 
 
 class NamedColumns:
@@ -78,6 +78,15 @@ class GroupedRows(Sequences):
     occasions : ndarray of int of shape (n_rows,) or None, default=None
         Index of the occasion of each row among those of its subject, -1 for one of
         which nothing is known.
+    events : SubjectRecords or None, default=None
+        All records of the subjects, in the order of which the observations are, where
+        the model has doses.
+    censored : ndarray of shape (n_rows,) or None, default=None
+        1 where y is a bound of the observation from above, -1 from below.
+    kinds : ndarray of int of shape (n_rows,) or None, default=None
+        CMT of each observation.
+    limits : ndarray of shape (n_rows,) or None, default=None
+        Other ends of intervals that hold censored observations, NaN for others.
 
     Attributes
     ----------
@@ -85,17 +94,11 @@ class GroupedRows(Sequences):
         Position of the subject of each row.
     """
 
-    by_row: ClassVar[tuple[str, ...]] = ("inputs", "y", "row_covariates", "occasions")
-    by_sequence: ClassVar[tuple[str, ...]] = ("covariates",)
+    by_row: ClassVar[tuple[str, ...]] = (
+        "inputs", "y", "row_covariates", "occasions", "censored", "kinds", "limits",
+    )  # fmt: skip
+    by_sequence: ClassVar[tuple[str, ...]] = ("covariates", "events")
     shared: ClassVar[tuple[str, ...]] = ("names",)
-    #: Records of doses, where the model has them.
-    events: SubjectRecords | None = None
-    #: CMT of each observation.
-    kinds: np.ndarray | None = None
-    #: Other ends of intervals that hold observations, NaN where there is none.
-    limits: np.ndarray | None = None
-    #: 1 where an observation is a bound from above, -1 from below, 0 for a value.
-    censored: np.ndarray | None = None
 
     def __init__(
         self,
@@ -106,6 +109,11 @@ class GroupedRows(Sequences):
         row_covariates,
         names=None,
         occasions=None,
+        *,
+        events=None,
+        censored=None,
+        kinds=None,
+        limits=None,
     ):
         super().__init__(offsets)
         self.occasions = occasions
@@ -114,8 +122,31 @@ class GroupedRows(Sequences):
         self.covariates = covariates
         self.row_covariates = row_covariates
         self.names = names
+        self.events = events
+        self.censored = censored
+        self.kinds = kinds
+        self.limits = limits
         self.subject_of_row = np.repeat(np.arange(len(self.lengths)), self.lengths)
         self._by_column: np.ndarray | None = None
+
+    def observed_of(self, records) -> GroupedRows:
+        """Return the observations among these rows, which are those of all records."""
+        used = records.observed
+        censored, limits = records["CENS"][used], records["LIMIT"][used]
+        counts = np.add.reduceat(used.astype(np.int64), records.offsets[:-1])
+        return GroupedRows(
+            self.inputs[used],
+            self.y[used],
+            np.concatenate([[0], np.cumsum(counts)]),
+            self.covariates,
+            self.row_covariates[used],
+            self.names,
+            None if self.occasions is None else self.occasions[used],
+            events=SubjectRecords(records, self),
+            censored=censored if censored.any() else None,
+            kinds=np.maximum(records["CMT"][used].astype(np.int64), 1),
+            limits=limits if censored.any() and not np.isnan(limits).all() else None,
+        )
 
     @property
     def by_column(self):
@@ -216,71 +247,3 @@ def _are_equal(psi, other):
     return psi.keys() == other.keys() and all(
         np.array_equal(psi[name], other[name]) for name in psi
     )
-
-
-class DosedRows(GroupedRows):
-    """Observations of subjects that get doses, see :class:`GroupedRows`.
-
-    Parameters
-    ----------
-    inputs, y, offsets, covariates, row_covariates, names, occasions : object
-        As for :class:`GroupedRows`, of the observations.
-    events : SubjectRecords
-        All records of the subjects, in the order of which the observations are.
-    censored : ndarray of shape (n_rows,) or None, default=None
-        1 where y is a bound of the observation from above, -1 from below.
-    kinds : ndarray of int of shape (n_rows,) or None, default=None
-        CMT of each observation.
-    limits : ndarray of shape (n_rows,) or None, default=None
-        Other ends of intervals that hold censored observations, NaN for others.
-    """
-
-    by_row: ClassVar[tuple[str, ...]] = (
-        *GroupedRows.by_row,
-        "censored",
-        "kinds",
-        "limits",
-    )
-    by_sequence: ClassVar[tuple[str, ...]] = ("covariates", "events")
-
-    def __init__(
-        self,
-        inputs,
-        y,
-        offsets,
-        covariates,
-        row_covariates,
-        names=None,
-        occasions=None,
-        events=None,
-        censored=None,
-        kinds=None,
-        limits=None,
-    ):
-        super().__init__(
-            inputs, y, offsets, covariates, row_covariates, names, occasions
-        )
-        self.events = events
-        self.censored = censored
-        self.kinds = kinds
-        self.limits = limits
-
-    @classmethod
-    def of(cls, records, rows) -> DosedRows:
-        """Return the observations among the rows of all records."""
-        used = records.observed
-        censored, limits = records["CENS"][used], records["LIMIT"][used]
-        counts = np.add.reduceat(used.astype(np.int64), records.offsets[:-1])
-        return cls(
-            rows.inputs[used],
-            rows.y[used],
-            np.concatenate([[0], np.cumsum(counts)]),
-            rows.covariates,
-            rows.row_covariates[used],
-            rows.names,
-            None if rows.occasions is None else rows.occasions[used],
-            SubjectRecords(records, rows),
-            censored if censored.any() else None,
-            np.maximum(records["CMT"][used].astype(np.int64), 1),
-            limits if censored.any() and not np.isnan(limits).all() else None,
-        )

@@ -10,7 +10,7 @@ import numpy as np
 
 from sktem.mixed_effects.ascent import ascend, can_climb
 from sktem.mixed_effects.design import MixedEffectsParams
-from sktem.mixed_effects.endpoints import EndpointError, residual_error_of
+from sktem.mixed_effects.endpoints import EndpointError, error_of
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.optima import is_near, optima
 from sktem.mixed_effects.pooled import PooledRegression
@@ -147,9 +147,9 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
         np.zeros(2),
         np.array(numeric, dtype=float),
     )
-    if estimator.log_density is not None:
+    if (error := error_of(estimator)) is None:
         return params
-    sigma = _starting_error(estimator, params, design, rows, structure)
+    sigma = _starting_error(estimator, error, params, design, rows, structure)
     for j, value in layout.residual.items():
         sigma[j] = value
     values = params.numeric
@@ -186,9 +186,8 @@ def _starting_variances(omega_start, design, phi):
     return np.array(variances)
 
 
-def _starting_error(estimator, params, design, rows, structure):
+def _starting_error(estimator, error, params, design, rows, structure):
     """Return a and b from the residuals at the user's start, after checking it."""
-    error = residual_error_of(estimator.residual_error)
     if isinstance(error, EndpointError):
         error.check(rows)
     error = error.on(rows)

@@ -66,7 +66,8 @@ class SubjectRoles(Roles):
 
     def gathered(self, extras):
         """Return which columns vary, and the covariates where there is a layout."""
-        values = {"varies": np.any([varies for _, varies in extras], axis=0)}
+        varies = np.any([varies for _, varies in extras], axis=0)
+        values = {"varies": varies, "events": None, "censored": None, "kinds": None}
         if self.layout is not None:
             first = np.concatenate([rows for rows, _ in extras])
             chosen = first[:, self.layout.subject_columns]

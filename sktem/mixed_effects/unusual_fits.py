@@ -11,7 +11,6 @@ from sktem.mixed_effects.endpoints import EndpointError
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.standard_errors import at_bounds
 from sktem.mixed_effects.residual_errors import ProportionalError
-from sktem.mixed_effects.rows import DosedRows, GroupedRows
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
 
@@ -170,7 +169,7 @@ def _about_data(problem, state):
             "observations and no dose before any of them, so that the model predicts "
             "0: check the doses (AMT, EVID), or leave these subjects out."
         )
-    if getattr(rows, "censored", None) is not None and (rows.censored != 0).all():
+    if rows.censored is not None and (rows.censored != 0).all():
         messages.append(
             "All observations are bounds (CENS): there is no value that a residual "
             "error could be learned from. Check CENS."
@@ -219,8 +218,7 @@ def _singular(vector, params) -> list[str]:
 
 def unobserved(records) -> list[str]:
     """Return a message on subjects without observations, who are left out."""
-    counts = np.add.reduceat(records.observed.astype(int), records.offsets[:-1])
-    labels = records.labels[counts == 0].tolist()
+    labels = records.labels[records.unobserved].tolist()
     if not labels:
         return []
     return [f"The subjects {labels[:5]} have no observations and are left out."]
@@ -238,7 +236,7 @@ def _unseen_kinds(model, rows):
 
 def _coded_covariates(design, rows):
     """Return messages on covariates with numbers that stand for missing values."""
-    if not isinstance(rows, GroupedRows):
+    if not rows.in_memory:
         return []
     messages = []
     for names, columns in (
@@ -258,7 +256,7 @@ def _coded_covariates(design, rows):
 
 def _doubtful_values(model, rows):
     """Return messages on records whose values are not what they are taken for."""
-    if not isinstance(rows, DosedRows) or rows.events is None or model.error is None:
+    if rows.events is None or model.error is None:
         return []
     censored = np.zeros(len(rows.y)) if rows.censored is None else rows.censored
     messages = []
@@ -301,7 +299,7 @@ def _with_relative_error(error, rows):
 def _far_subjects(problem, state):
     """Return labels of subjects that are not of the population of the others."""
     design, rows = problem.model.design, problem.rows
-    if not isinstance(rows, GroupedRows) or state.chains is None or len(rows) < 8:
+    if not rows.in_memory or state.chains is None or len(rows) < 8:
         return []
     values = state.chains.values.mean(axis=1)[:, : len(design.random)]
     shifts = (
@@ -319,7 +317,7 @@ def _far_subjects(problem, state):
 
 def _never_dosed(model, rows, params):
     """Return the labels of subjects without a dose before what is predicted as 0."""
-    if not isinstance(rows, DosedRows) or rows.events is None or not model.error:
+    if rows.events is None or not model.error:
         return []
     means = model.prior_moments(rows, params)[0]
     return rows.events.never_dosed(

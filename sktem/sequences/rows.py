@@ -39,6 +39,8 @@ class Sequences:
     shared: ClassVar[tuple[str, ...]] = ()
     #: Whether all rows are held, unlike those of blocks.
     in_memory: ClassVar[bool] = True
+    #: Whether tasks go to where they are.
+    is_remote: ClassVar[bool] = False
 
     def __init__(self, offsets, **fields):
         self.__dict__.update(fields)
@@ -150,7 +152,7 @@ def each_block(X, function, arguments) -> list:
     list
         A result for each block, in order.
     """
-    if getattr(X, "is_remote", False):
+    if X.is_remote:
         return X.each(function, arguments)
     return [
         function(rows, *arguments(slice(first, first + len(rows))))

@@ -19,7 +19,7 @@ from sktem.mixed_effects.design import (
     MixedEffectsParams,
     NumericEntry,
 )
-from sktem.mixed_effects.given_records import given_records
+from sktem.mixed_effects.given_data import given
 from sktem.mixed_effects.m_step import Annealing, Moments
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.problem import Problem
@@ -445,8 +445,8 @@ def test_compiled_records_equal_predictions(structure, psi):
         omega_start=0.1, fixed={"b": 0.1, **{f"omega2_{name}": 0.1 for name in psi}},
     )  # fmt: skip
     records = read_nonmem(frame)
-    data = given_records(clone(estimator), records, reset=True)
-    problem = Problem.as_given(estimator, *data)
+    data = given(clone(estimator), records, reset=True)
+    problem = Problem.of(estimator, data, as_given=True)
     model, X = problem.model, problem.rows
     Z = draws_of(model, X, np.random.default_rng(0))
     values = dict(zip(psi, np.exp(Z).T, strict=True))

@@ -12,12 +12,14 @@ from scipy.stats import norm
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
 from sktem.evaluation import (
+    individual_curves,
     individual_residuals,
     population_residuals,
     visual_predictive_check,
 )
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.last_climb import ClimbRule, LastClimb, NodeRule
+from sktem.plotting import IndividualFitDisplay, PredictionDisplay, ResidualDisplay
 
 
 def oral(**settings):
@@ -249,6 +251,95 @@ def test_checks_of_records(table, fit):
     seen, f = records.observed, fit.predict(records)
     wanted = (records["DV"][seen] / f[seen] - 1) / b
     np.testing.assert_allclose(individual_residuals(fit, records)[seen], wanted)
+
+
+@pytest.fixture
+def ways(table):
+    """Return the same data as records, with AMT among the columns, and apart."""
+    frame = pd.DataFrame(table)
+    dosed = frame.AMT > 0
+    apart = frame[~dosed]
+    return ~dosed.to_numpy(), [
+        {"X": read_nonmem(table)},
+        {"X": frame[["TIME", "AMT", "WT"]], "y": frame.DV, "groups": frame.ID},
+        {
+            "X": apart[["TIME", "WT"]], "y": apart.DV, "groups": apart.ID,
+            "events": frame.loc[dosed, ["ID", "TIME", "AMT", "WT"]],
+        },
+    ]  # fmt: skip
+
+
+def test_every_check_takes_records_in_three_ways(ways, quick, pyplot):
+    observed, data = ways
+    found = []
+    for given in data:
+        options = {"n_simulations": 20, "random_state": 0}
+        iwres = individual_residuals(quick, **given)
+        npde = population_residuals(quick, **given, **options).npde
+        check = visual_predictive_check(quick, **given, level=0.5, **options)
+        (curve,) = individual_curves(quick, **given, subjects=[3], n_points=7)
+        if "events" not in given:
+            assert np.isnan(iwres[~observed]).all()
+            iwres, npde = iwres[observed], npde[observed]
+        residuals = ResidualDisplay.from_estimator(quick, **given, **options)
+        np.testing.assert_allclose(residuals.residuals[0].values, iwres)
+        np.testing.assert_allclose(residuals.residuals[1].values, npde)
+        shown = PredictionDisplay.from_estimator(quick, **given).individual
+        panels = IndividualFitDisplay.from_estimator(quick, **given, n_subjects=2)
+        assert [panel.get_title() for panel in panels.axes_] == ["0", "1"]
+        score = quick.score(**given)
+        found.append([iwres, npde, *check[1:8], *curve[1:6], shown, score])
+    for others in found[1:]:
+        for value, other in zip(found[0], others, strict=True):
+            np.testing.assert_allclose(other, value, rtol=1e-9)
+    y, f = data[2]["y"], quick.predict(data[0]["X"])[observed]
+    left = ((y - f) ** 2).mean() / y.var(ddof=0)
+    assert found[0][-1] == pytest.approx(1 - left)
+
+
+def test_curves_of_records(table, quick):
+    grid = np.linspace(0, 20, 9)
+    dense = {
+        "ID": np.full(11, 3), "TIME": np.r_[0.0, grid[:5], 12.0, grid[5:]],
+        "AMT": np.r_[100.0, np.zeros(5), 80.0, np.zeros(4)],
+    }  # fmt: skip
+    psi = {name: v[3] for name, v in quick.individual_parameters().items()}
+    wanted = OneCompartment("first-order").predict(dense, psi)[dense["AMT"] == 0]
+    curve = individual_curves(quick, read_nonmem(table), n_points=9)[3]
+    np.testing.assert_array_equal(curve.grid, grid)
+    np.testing.assert_allclose(curve.individual, wanted, rtol=1e-9)
+    weight = table["WT"][table["ID"] == 3][0]
+    psi = dict(quick.population_parameters_)
+    psi["CL"] *= np.exp(quick.covariate_effects_["CL", "WT"] * weight)
+    wanted = OneCompartment("first-order").predict(dense, psi)[dense["AMT"] == 0]
+    np.testing.assert_allclose(curve.population, wanted, rtol=1e-9)
+    own = (table["ID"] == 3) & (table["AMT"] == 0)
+    np.testing.assert_array_equal(curve.time, table["TIME"][own])
+    kinds = read_nonmem({**table, "CMT": np.where(table["TIME"] > 10, 2, 1)})
+    kinds.columns["CMT"][table["AMT"] > 0] = 1
+    found = individual_curves(quick, kinds, subjects=[3])
+    assert [(c.label, c.kind, len(c.time)) for c in found] == [(3, 1, 3), (3, 2, 2)]
+    with pytest.raises(ValueError, match="run along TIME"):
+        individual_curves(quick, kinds, time="WT")
+
+
+def test_wrong_data_of_checks(table, quick):
+    with pytest.raises(ValueError, match="needs records of doses"):
+        quick.predict(np.ones((4, 2)))
+    with pytest.raises(ValueError, match="needs records of doses"):
+        individual_residuals(quick, np.ones((4, 2)), np.ones(4), np.zeros(4))
+    new = read_nonmem({**table, "ID": table["ID"] + 100})
+    with pytest.raises(ValueError, match="that fit has seen, got .100"):
+        individual_residuals(quick, new)
+    doses = {"TIME": [0.0], "AMT": [1.0]}
+    for method in (quick.individual_parameters, quick.log_likelihood):
+        with pytest.raises(ValueError, match="needs X, y and groups"):
+            method(events=doses)
+    # A subject without observations has rows and no residuals.
+    more = {name: np.append(column, column[0]) for name, column in table.items()}
+    more["ID"][-1] = 99
+    found = individual_residuals(quick, read_nonmem(more))
+    assert len(found) == len(more["ID"]) and np.isnan(found[-1])
 
 
 def test_checks_of_censored_records(table, fit):

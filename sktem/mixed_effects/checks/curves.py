@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.checks.rows import check_rows, predicted, time_column
+from sktem.mixed_effects.checks.rows import check_rows, time_column
 
 __all__ = ["IndividualCurve", "individual_curves"]
 
@@ -27,6 +27,8 @@ class IndividualCurve(NamedTuple):
         Predictions with the mode of its random effects.
     population : ndarray of shape (n_points,)
         Predictions with random effects of zero.
+    kind : int or None, default=None
+        CMT of the observations, of records with several kinds of them.
     """
 
     label: Any
@@ -35,38 +37,50 @@ class IndividualCurve(NamedTuple):
     grid: np.ndarray
     individual: np.ndarray
     population: np.ndarray
+    kind: int | None = None
 
 
 def individual_curves(
-    estimator, X, y, groups, *, time=None, subjects=None, n_points=100
+    estimator,
+    X,
+    y=None,
+    groups=None,
+    *,
+    events=None,
+    time=None,
+    subjects=None,
+    n_points=100,
 ):
     """Predict the curves of subjects between their first and last time.
 
     All other columns of X are carried forward from the last row of the subject before
-    (for times before the first row, back from it).
+    (for times before the first row, back from it). Curves of records have the doses of
+    the subject, and the covariates of its next record.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator with a model function.
-    X : array-like of shape (n_rows, n_features)
-        Inputs and covariates.
-    y : array-like of shape (n_rows,)
-        Observations; rows where it is NaN are left out.
-    groups : array-like of shape (n_rows,)
-        Subjects, all of which ``fit`` has seen.
+    X : array-like of shape (n_rows, n_features) or Records
+        Inputs and covariates, or records with their observations.
+    y : array-like of shape (n_rows,) or None, default=None
+        Observations; rows where it is NaN are left out. None with records.
+    groups : array-like of shape (n_rows,) or None, default=None
+        Subjects, all of which ``fit`` has seen. None with records.
+    events : Doses, data frame, dict or None, default=None
+        Doses of the subjects, as in ``fit``.
     time : str, int or None, default=None
         Column along which curves run; None means the last input of a model of the
         library, or the only column.
     subjects : array-like or None, default=None
         Labels of the subjects that are wanted; None means all.
     n_points : int, default=100
-        Times of each curve, from the first to the last of all rows.
+        Times of each curve, from the first to the last of all rows or records.
 
     Returns
     -------
     list of IndividualCurve
-        One per subject.
+        One per subject, of records one for each kind of its observations.
 
     Raises
     ------
@@ -89,13 +103,15 @@ def individual_curves(
     >>> curve.grid
     array([0., 2., 4.])
     """
-    if groups is None:
-        raise ValueError("groups must be given: a curve belongs to a subject")
     if not isinstance(n_points, Integral) or int(n_points) < 2:
         raise ValueError(f"n_points must be an integer of at least 2, got {n_points!r}")
-    rows = check_rows(estimator, X, y, groups, known=subjects is None)
+    rows = check_rows(estimator, X, y, groups, events, known=subjects is None)
+    if rows.labels is None:
+        raise ValueError("groups must be given: a curve belongs to a subject")
     column = time_column(estimator, time)
-    labels = np.unique(rows.groups)
+    if rows.records is not None and column != time_column(estimator):
+        raise ValueError("curves of records run along TIME")
+    labels = rows.labels
     numbers = np.arange(len(labels))
     if subjects is not None:
         known = {label: i for i, label in enumerate(labels.tolist())}
@@ -110,23 +126,20 @@ def individual_curves(
             )
         numbers = np.array([known[label] for label in wanted], dtype=int)
     all_times = rows.X[:, column]
-    grid = np.linspace(all_times.min(), all_times.max(), int(n_points))
+    ends = all_times if rows.records is None else rows.records["TIME"]
+    grid = np.linspace(ends.min(), ends.max(), int(n_points))
+    kinds = np.zeros(len(rows.y)) if rows.kinds is None else rows.kinds
+    several = len(np.unique(kinds)) > 1
     curves = []
     for number in numbers:
-        index = np.flatnonzero(rows.subjects == number)
-        index = index[np.argsort(all_times[index], kind="stable")]
-        before = np.searchsorted(all_times[index], grid, side="right") - 1
-        inputs = rows.X[index[np.maximum(before, 0)]]
-        inputs[:, column] = grid
-        label = labels[number : number + 1]
-        curves.append(
-            IndividualCurve(
-                label.tolist()[0],
-                all_times[index],
-                rows.y[index],
-                grid,
-                predicted(estimator, inputs, label.repeat(len(grid))),
-                predicted(estimator, inputs),
-            )
-        )
+        own = rows.subjects == number
+        for kind in np.unique(kinds[own]):
+            index = np.flatnonzero(own & (kinds == kind))
+            index = index[np.argsort(all_times[index], kind="stable")]
+            individual, population = rows.curves(estimator, index, column, grid)
+            curve = IndividualCurve(
+                labels.tolist()[number], all_times[index], rows.y[index], grid,
+                individual, population, int(kind) if several else None,
+            )  # fmt: skip
+            curves.append(curve)
     return curves

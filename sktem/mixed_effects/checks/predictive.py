@@ -206,6 +206,7 @@ def visual_predictive_check(
     y=None,
     groups=None,
     *,
+    events=None,
     time=None,
     bins="auto",
     quantiles=(0.05, 0.5, 0.95),
@@ -232,6 +233,8 @@ def visual_predictive_check(
         Observations; rows where it is NaN are left out. None with records.
     groups : array-like of shape (n_rows,) or None, default=None
         Subjects, also new ones; None only for a model without random effects.
+    events : Doses, data frame, dict or None, default=None
+        Doses of the subjects, as in ``fit``.
     time : str, int or None, default=None
         Column that is binned; None means the last input of a model of the library, or
         the only column.
@@ -294,7 +297,7 @@ def visual_predictive_check(
             f"n_simulations must be an integer of at least {least} for level={level!r},"
             f" got {n_simulations!r}"
         )
-    rows = check_rows(estimator, X, y, groups)
+    rows = check_rows(estimator, X, y, groups, events)
     column = time_column(estimator, time)
     edges, bin_indices = bin_times(rows.X[:, column], bins)
     inside = bin_indices >= 0

@@ -10,13 +10,16 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
 from sktem.e_step.random import seed_sequence
-from sktem.mixed_effects.checks.rows import (
-    ROWS_AT_ONCE,
-    check_rows,
-)
+from sktem.mixed_effects.checks.rows import ROWS_AT_ONCE, check_rows
 from sktem.progress import bar
 
-__all__ = ["PopulationResiduals", "individual_residuals", "population_residuals"]
+__all__ = [
+    "PopulationResiduals",
+    "compared_residuals",
+    "individual_residuals",
+    "population_residuals",
+    "weighted_residuals",
+]
 
 
 class PopulationResiduals(NamedTuple):
@@ -37,7 +40,7 @@ class PopulationResiduals(NamedTuple):
     npde: np.ndarray
 
 
-def individual_residuals(estimator, X, y=None, groups=None):
+def individual_residuals(estimator, X, y=None, groups=None, *, events=None):
     """Return individual weighted residuals (IWRES).
 
     ``(y - f) / g(f)`` with f predicted from the modes of the random effects; for the
@@ -55,6 +58,8 @@ def individual_residuals(estimator, X, y=None, groups=None):
     groups : array-like of shape (n_rows,) or None, default=None
         Subjects, all of which ``fit`` has seen; None only for a model without random
         effects.
+    events : Doses, data frame, dict or None, default=None
+        Doses of the subjects, as in ``fit``.
 
     Returns
     -------
@@ -81,7 +86,12 @@ def individual_residuals(estimator, X, y=None, groups=None):
     >>> bool(0.7 < individual_residuals(line, X, y, groups).std() < 1)
     True
     """
-    rows = check_rows(estimator, X, y, groups, known=True)
+    rows = check_rows(estimator, X, y, groups, events, known=True)
+    return rows.spread_out(weighted_residuals(estimator, rows)[0])
+
+
+def weighted_residuals(estimator, rows):
+    """Return individual weighted residuals of checked rows, and the predictions."""
     if not estimator.residual_error_:
         raise ValueError("log_density has no residual error to weigh residuals with")
     model = estimator.fitted_.model
@@ -93,11 +103,18 @@ def individual_residuals(estimator, X, y=None, groups=None):
     residuals = error.weighted(rows.y, f, scale)
     if rows.side is not None:
         residuals = np.where(rows.side == 0, residuals, np.nan)
-    return rows.spread_out(residuals)
+    return residuals, f
 
 
 def population_residuals(
-    estimator, X, y=None, groups=None, *, n_simulations=1000, random_state=None
+    estimator,
+    X,
+    y=None,
+    groups=None,
+    *,
+    events=None,
+    n_simulations=1000,
+    random_state=None,
 ):
     """Compare each subject with simulated ones (NPDE).
 
@@ -120,6 +137,8 @@ def population_residuals(
         Observations (None with records), NaN where there is none.
     groups : array-like of shape (n_rows,) or None, default=None
         Subjects, also new ones; None only for a model without random effects.
+    events : Doses, data frame, dict or None, default=None
+        Doses of the subjects, as in ``fit``.
     n_simulations : int, default=1000
         Copies of each subject, more than a subject has rows.
     random_state : int, RandomState, Generator or None, default=None
@@ -158,7 +177,13 @@ def population_residuals(
     >>> bool(abs(residuals.npde.mean()) < 0.2), bool(0.8 < residuals.npde.std() < 1.2)
     (True, True)
     """
-    rows = check_rows(estimator, X, y, groups)
+    rows = check_rows(estimator, X, y, groups, events)
+    found = compared_residuals(estimator, rows, n_simulations, random_state)
+    return PopulationResiduals(*(rows.spread_out(values) for values in found))
+
+
+def compared_residuals(estimator, rows, n_simulations, random_state):
+    """Return the residuals of checked rows about their marginal distribution."""
     order = np.argsort(rows.subjects, kind="stable")
     lengths = np.bincount(rows.subjects)
     if not isinstance(n_simulations, Integral) or n_simulations <= lengths.max():
@@ -192,7 +217,7 @@ def population_residuals(
                     ) from None
             advance(stop - start)
             start = stop
-    return PopulationResiduals(*(rows.spread_out(values) for values in residuals))
+    return PopulationResiduals(*residuals)
 
 
 def _within_bounds(rows, chosen, copies, rng):

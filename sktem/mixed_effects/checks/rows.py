@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import _safe_indexing, check_consistent_length
@@ -12,10 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import did_you_mean
 from sktem.compartments.models import CompartmentModel
-from sktem.compartments.records import Records
-from sktem.mixed_effects.given_records import given_records
+from sktem.mixed_effects.given_data import (
+    as_records,
+    checked_inputs,
+    given_records,
+)
 from sktem.mixed_effects.structural import StructuralModel
-from sktem.validation import validate_data
 
 __all__ = [
     "CheckedRows",
@@ -23,8 +24,6 @@ __all__ = [
     "check_rows",
     "column_name",
     "limited",
-    "predicted",
-    "simulated",
     "time_column",
 ]
 
@@ -46,20 +45,23 @@ class CheckedRows(NamedTuple):
     labels : ndarray of shape (n_subjects,) or None
         Labels of the subjects; None if each row is one.
     used : ndarray of bool
-        Which of the given rows these are.
+        Which of the given rows, or of the records, these are.
     records : Records or None, default=None
         The records of all subjects, of which the rows are the observations.
+    places : ndarray of int or None, default=None
+        The record of each given row, -1 for those of other subjects.
     """
 
     X: np.ndarray
     y: np.ndarray
     subjects: np.ndarray
-    labels: np.ndarray | None
+    labels: Any
     used: np.ndarray
-    records: Records | None = None
+    records: Any = None
+    places: np.ndarray | None = None
 
     @property
-    def groups(self):
+    def groups(self) -> Any:
         """Label of the subject of each row, or None."""
         return None if self.labels is None else self.labels[self.subjects]
 
@@ -77,35 +79,82 @@ class CheckedRows(NamedTuple):
 
     def predicted(self, estimator, individual=False):
         """Predict, with random effects of zero or the modes of known subjects."""
+        fitted = estimator.fitted_
         if self.records is None:
-            return predicted(estimator, self.X, self.groups if individual else None)
-        predictions = estimator.fitted_.predict_records(
-            given_records(estimator, self.records, every=True), individual
-        )
-        return predictions[self.used]
+            return fitted.predict(self.X, self.groups if individual else None)
+        data = given_records(estimator, self.records, every=True)
+        return fitted.predict_records(data, individual)[self.used]
 
     def simulated(self, estimator, chosen, n_copies, rng):
         """Draw data sets of chosen rows, all of their subjects being new."""
+        fitted = estimator.fitted_
         if self.records is None:
-            subjects = self.subjects[chosen]
-            subjects = subjects - subjects.min(initial=0)
-            return simulated(estimator, self.X[chosen], subjects, n_copies, rng)
+            subjects = self.subjects[chosen] - self.subjects[chosen].min(initial=0)
+            first = np.arange(n_copies)[:, None] * (subjects.max() + 1)
+            X = np.tile(self.X[chosen], (n_copies, 1))
+            drawn = fitted.simulate(X, (first + subjects).ravel(), rng)
+            return _finite(drawn.reshape(n_copies, -1))
         wanted = np.unique(self.subjects[chosen])
         records = self.records.take(np.tile(wanted, n_copies))
         data = given_records(estimator, records, every=True)
-        values = estimator.fitted_.simulate_records(data, rng)
-        values = values.reshape(n_copies, -1)
+        values = fitted.simulate_records(data, rng).reshape(n_copies, -1)
         # The records of the chosen subjects, among which the rows are.
         all_rows = np.flatnonzero(np.isin(self.records.subject_of_record, wanted))
         rows = np.flatnonzero(self.used)[chosen]
-        drawn = values[:, np.searchsorted(all_rows, rows)]
-        return _finite(drawn)
+        return _finite(values[:, np.searchsorted(all_rows, rows)])
+
+    def curves(self, estimator, chosen, column, grid):
+        """Return the individual curve of one subject and that of the population.
+
+        Parameters
+        ----------
+        estimator : NonlinearMixedEffectsRegressor
+            The fit.
+        chosen : ndarray of int
+            Rows of the subject, all of one kind.
+        column : int
+            Column along which curves run.
+        grid : ndarray
+            Values of it.
+        """
+        fitted, kinds = estimator.fitted_, (True, False)
+        if self.records is not None:
+            records, is_new = self._with_times(chosen[0], grid)
+            data = given_records(estimator, records, every=True)
+            return [fitted.predict_records(data, kind)[is_new] for kind in kinds]
+        times = self.X[chosen, column]
+        before = np.searchsorted(times, grid, side="right") - 1
+        inputs = self.X[chosen[np.maximum(before, 0)]]
+        inputs[:, column] = grid
+        labels = self.groups[chosen[:1]].repeat(len(grid))
+        return [fitted.predict(inputs, labels if kind else None) for kind in kinds]
+
+    def _with_times(self, row, grid):
+        """Return the records of the subject of a row and others at times, and which.
+
+        Those have the covariates of the next record, as all do.
+        """
+        records = self.records.take(self.subjects[[row]])
+        times, n = records["TIME"], len(records)
+        if (np.diff(times) < 0).any():
+            raise ValueError("there are no curves where TIME begins anew (EVID 3 or 4)")
+        order = np.argsort(np.r_[times, grid], kind="stable")
+        after = np.minimum(np.searchsorted(times, grid), n - 1)
+        source, is_new = np.r_[np.arange(n), after][order], order >= n
+        new = dict.fromkeys(("EVID", "AMT", "RATE", "II", "ADDL", "SS", "CENS"), 0.0)
+        new |= {"MDV": 1.0, "CMT": self.kinds[row], "TIME": np.r_[times, grid][order]}
+        changes = {
+            name: np.where(is_new, value, records[name][source])
+            for name, value in new.items()
+        }
+        offsets = np.array([0, len(order)])
+        return records.copied(source, offsets, records.labels, changes), is_new
 
     def spread_out(self, values):
         """Return values of all given rows, NaN where there is no observation."""
-        all_values = np.full(len(self.used), np.nan)
-        all_values[self.used] = values
-        return all_values
+        all_values = np.full(len(self.used) + 1, np.nan)
+        all_values[:-1][self.used] = values
+        return all_values[:-1] if self.places is None else all_values[self.places]
 
 
 def check_mixed_effects(estimator, attribute="params_"):
@@ -118,21 +167,38 @@ def check_mixed_effects(estimator, attribute="params_"):
     check_is_fitted(estimator, attribute)
 
 
-def check_rows(estimator, X, y, groups=None, *, known=False) -> CheckedRows:
+def check_rows(
+    estimator, X, y=None, groups=None, events=None, *, known=False
+) -> CheckedRows:
     """Check data for a fitted estimator and drop rows with a missing observation."""
     check_mixed_effects(estimator)
-    if isinstance(X, Records):
-        data = given_records(estimator, X)
-        records, used = data.records, data.records.observed
-        labels, subjects = data.groups
-        return CheckedRows(
-            data.X[used], data.y[used], subjects[used], labels, used, records
-        )
+    random = list(estimator.random_effects_)
+    if (indexed := as_records(estimator, X, y, groups, events)) is not None:
+        data = given_records(estimator, *indexed)
+        used, (labels, subjects) = data.records.observed, data.groups
+        rows = CheckedRows(
+            data.X[used], data.y[used], subjects[used], labels, used, data.records,
+            data.rows,
+        )  # fmt: skip
+    else:
+        if groups is None and random:
+            raise ValueError(f"groups must be given: {random} have random effects")
+        rows = _observed_rows(estimator, X, y, groups)
+    if known and random:
+        fitted_labels = set(estimator.groups_.tolist())
+        unknown = [one for one in rows.labels.tolist() if one not in fitted_labels]
+        if unknown:
+            raise ValueError(
+                "individual predictions need subjects that fit has seen, got "
+                f"{unknown[:5]}"
+            )
+    return rows
+
+
+def _observed_rows(estimator, X, y, groups) -> CheckedRows:
+    """Return the rows of an array or a table that have an observation."""
     if y is None:
         raise ValueError("y must be given, unless X are records")
-    random = list(estimator.random_effects_)
-    if groups is None and random:
-        raise ValueError(f"groups must be given: {random} have random effects")
     y = np.asarray(y, dtype=np.float64)
     if y.ndim != 1:
         raise ValueError(f"y must have shape (n_rows,), got {y.shape}")
@@ -142,20 +208,13 @@ def check_rows(estimator, X, y, groups=None, *, known=False) -> CheckedRows:
     used = ~np.isnan(y)
     if not used.any():
         raise ValueError("no row has an observation")
-    X = _safe_indexing(X, np.flatnonzero(used))
-    X = validate_data(estimator, X, reset=False, dtype=np.float64, order="C")
+    X = checked_inputs(estimator, _safe_indexing(X, np.flatnonzero(used)))
     if groups is None:
         return CheckedRows(X, y[used], np.arange(len(X)), None, used)
     groups = np.asarray(groups)
     if groups.ndim != 1:
         raise ValueError(f"groups must have shape (n_rows,), got {groups.shape}")
     labels, subjects = np.unique(groups[used], return_inverse=True)
-    fitted_labels = set(estimator.groups_.tolist())
-    unknown = [label for label in labels.tolist() if label not in fitted_labels]
-    if known and random and unknown:
-        raise ValueError(
-            f"individual predictions need subjects that fit has seen, got {unknown[:5]}"
-        )
     return CheckedRows(X, y[used], subjects, labels, used)
 
 
@@ -202,24 +261,6 @@ def _library_inputs(estimator):
     if not isinstance(structure, StructuralModel):
         return None
     return list(zip(columns, structure.inputs, strict=True))
-
-
-def predicted(estimator, X, groups=None):
-    """Predict, from columns that have been checked already."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        return estimator.predict(X, groups=groups)
-
-
-def simulated(estimator, X, subjects, n_copies, rng):
-    """Draw several data sets of new subjects."""
-    first = np.arange(n_copies)[:, None] * (subjects.max() + 1)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        values = estimator.simulate(
-            np.tile(X, (n_copies, 1)), (first + subjects).ravel(), random_state=rng
-        )
-    return _finite(values).reshape(n_copies, len(X))
 
 
 def limited(rows, values):

@@ -64,9 +64,10 @@ class IndividualFitDisplay:
         cls,
         estimator,
         X,
-        y,
-        groups,
+        y=None,
+        groups=None,
         *,
+        events=None,
         time=None,
         subjects=None,
         n_subjects=12,
@@ -81,12 +82,14 @@ class IndividualFitDisplay:
         ----------
         estimator : NonlinearMixedEffectsRegressor
             A fitted estimator with a model function.
-        X : array-like of shape (n_rows, n_features)
-            Inputs and covariates.
-        y : array-like of shape (n_rows,)
-            Observations; rows where it is NaN are left out.
-        groups : array-like of shape (n_rows,)
-            Subjects, of which ``fit`` must have seen the shown ones.
+        X : array-like of shape (n_rows, n_features) or Records
+            Inputs and covariates, or records with their observations.
+        y : array-like of shape (n_rows,) or None, default=None
+            Observations; rows where it is NaN are left out. None with records.
+        groups : array-like of shape (n_rows,) or None, default=None
+            Subjects, of which ``fit`` must have seen the shown ones. None with records.
+        events : Doses, data frame, dict or None, default=None
+            Doses of the subjects, as in ``fit``.
         time : str, int or None, default=None
             Column along which curves run; None means the last input of a model of the
             library, or the only column.
@@ -106,14 +109,15 @@ class IndividualFitDisplay:
         IndividualFitDisplay
             The display, drawn.
         """
-        if subjects is None and groups is not None:
+        if subjects is None:
             if not isinstance(n_subjects, Integral) or n_subjects < 1:
                 raise ValueError(f"n_subjects must be at least 1, got {n_subjects!r}")
-            rows = check_rows(estimator, X, y, groups)
-            subjects = np.unique(rows.groups)[:n_subjects]
+            labels = check_rows(estimator, X, y, groups, events).labels
+            subjects = None if labels is None else labels[:n_subjects]
         curves = individual_curves(
-            estimator, X, y, groups, time=time, subjects=subjects, n_points=n_points
-        )
+            estimator, X, y, groups, events=events, time=time, subjects=subjects,
+            n_points=n_points,
+        )  # fmt: skip
         label = column_name(estimator, time_column(estimator, time))
         return cls(curves, xlabel=label).plot(
             ax=ax, scatter_kwargs=scatter_kwargs, line_kwargs=line_kwargs
@@ -162,7 +166,8 @@ class IndividualFitDisplay:
             self.scatters_.append(
                 panel.scatter(curve.time, curve.observed, label="observed", **points)
             )
-            panel.set_title(str(curve.label), fontsize="small")
+            kind = "" if curve.kind is None else f", CMT {curve.kind}"
+            panel.set_title(f"{curve.label}{kind}", fontsize="small")
             panel.set(**limits)
         if not hasattr(ax, "__len__"):
             for number, panel in enumerate(axes):

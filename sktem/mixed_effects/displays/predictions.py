@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.mixed_effects.checks.rows import check_rows, predicted
+from sktem.mixed_effects.checks.rows import check_rows
 from sktem.plotting.panels import load_pyplot, make_panels
 
 __all__ = ["PredictionDisplay"]
@@ -67,9 +67,10 @@ class PredictionDisplay:
         cls,
         estimator,
         X,
-        y,
+        y=None,
         groups=None,
         *,
+        events=None,
         ax=None,
         scatter_kwargs=None,
         line_kwargs=None,
@@ -80,13 +81,15 @@ class PredictionDisplay:
         ----------
         estimator : NonlinearMixedEffectsRegressor
             A fitted estimator with a model function.
-        X : array-like of shape (n_rows, n_features)
-            Inputs and covariates.
-        y : array-like of shape (n_rows,)
-            Observations; rows where it is NaN are left out.
+        X : array-like of shape (n_rows, n_features) or Records
+            Inputs and covariates, or records with their observations.
+        y : array-like of shape (n_rows,) or None, default=None
+            Observations; rows where it is NaN are left out. None with records.
         groups : array-like of shape (n_rows,) or None, default=None
             Subjects, all of which ``fit`` has seen; None only for a model without
             random effects.
+        events : Doses, data frame, dict or None, default=None
+            Doses of the subjects, as in ``fit``.
         ax : Axes, array-like of Axes or None, default=None
             Where to draw, see :meth:`plot`.
         scatter_kwargs, line_kwargs : dict or None, default=None
@@ -97,11 +100,11 @@ class PredictionDisplay:
         PredictionDisplay
             The display, drawn.
         """
-        rows = check_rows(estimator, X, y, groups, known=True)
+        rows = check_rows(estimator, X, y, groups, events, known=True)
         individual = None
         if estimator.random_effects_:
-            individual = predicted(estimator, rows.X, rows.groups)
-        display = cls(rows.y, predicted(estimator, rows.X), individual)
+            individual = rows.predicted(estimator, individual=True)
+        display = cls(rows.y, rows.predicted(estimator), individual)
         return display.plot(
             ax=ax, scatter_kwargs=scatter_kwargs, line_kwargs=line_kwargs
         )

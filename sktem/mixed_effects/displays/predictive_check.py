@@ -76,6 +76,7 @@ class VisualPredictiveCheckDisplay:
         y=None,
         groups=None,
         *,
+        events=None,
         time=None,
         bins="auto",
         quantiles=(0.05, 0.5, 0.95),
@@ -99,6 +100,8 @@ class VisualPredictiveCheckDisplay:
             Observations; rows where it is NaN are left out.
         groups : array-like of shape (n_rows,) or None, default=None
             Subjects, also new ones; None only for a model without random effects.
+        events : Doses, data frame, dict or None, default=None
+            Doses of the subjects, as in ``fit``.
         time : str, int or None, default=None
             Column that is binned; None means the last input of a model of the library,
             or the only column.
@@ -132,6 +135,7 @@ class VisualPredictiveCheckDisplay:
             X,
             y,
             groups,
+            events=events,
             time=time,
             bins=bins,
             quantiles=quantiles,

@@ -10,15 +10,10 @@ from scipy import stats
 from sktem.choices import check_names
 from sktem.mixed_effects.checks.predictive import bin_times
 from sktem.mixed_effects.checks.residuals import (
-    individual_residuals,
-    population_residuals,
+    compared_residuals,
+    weighted_residuals,
 )
-from sktem.mixed_effects.checks.rows import (
-    check_rows,
-    column_name,
-    predicted,
-    time_column,
-)
+from sktem.mixed_effects.checks.rows import check_rows, column_name, time_column
 from sktem.plotting.panels import load_pyplot, make_panels
 
 __all__ = ["ResidualDisplay", "Residuals"]
@@ -117,9 +112,10 @@ class ResidualDisplay:
         cls,
         estimator,
         X,
-        y,
+        y=None,
         groups=None,
         *,
+        events=None,
         kinds=("iwres", "npde"),
         time=None,
         n_simulations=1000,
@@ -133,13 +129,15 @@ class ResidualDisplay:
         ----------
         estimator : NonlinearMixedEffectsRegressor
             A fitted estimator with a residual error.
-        X : array-like of shape (n_rows, n_features)
-            Inputs and covariates.
-        y : array-like of shape (n_rows,)
-            Observations; rows where it is NaN are left out.
+        X : array-like of shape (n_rows, n_features) or Records
+            Inputs and covariates, or records with their observations.
+        y : array-like of shape (n_rows,) or None, default=None
+            Observations; rows where it is NaN are left out. None with records.
         groups : array-like of shape (n_rows,) or None, default=None
             Subjects, for "iwres" of those that ``fit`` has seen; None only for a model
             without random effects.
+        events : Doses, data frame, dict or None, default=None
+            Doses of the subjects, as in ``fit``.
         kinds : list of {"iwres", "pwres", "npde"}, default=("iwres", "npde")
             Individual weighted residuals, population weighted residuals, normalised
             prediction distribution errors.
@@ -164,31 +162,21 @@ class ResidualDisplay:
         if not kinds:
             raise ValueError(f"kinds must be among {list(NAMES)}, got {kinds!r}")
         check_names("kinds", kinds, NAMES, "residuals")
-        rows = check_rows(estimator, X, y, groups, known="iwres" in kinds)
+        rows = check_rows(estimator, X, y, groups, events, known="iwres" in kinds)
         column = time_column(estimator, time)
         residuals, population = [], None
         for kind in kinds:
             if kind == "iwres":
-                values = individual_residuals(estimator, X, y, groups)[rows.used]
-                at = predicted(estimator, rows.X, rows.groups)
-                residuals.append(
-                    Residuals(NAMES[kind], values, at, "individual prediction")
-                )
-                continue
-            if population is None:
-                population = population_residuals(
-                    estimator, X, y, groups, n_simulations=n_simulations,
-                    random_state=random_state,
-                )  # fmt: skip
-            values = population.npde if kind == "npde" else population.weighted
-            residuals.append(
-                Residuals(
-                    NAMES[kind],
-                    values[rows.used],
-                    population.mean[rows.used],
-                    "population mean",
-                )
-            )
+                values, at = weighted_residuals(estimator, rows)
+                name = "individual prediction"
+            else:
+                if population is None:
+                    population = compared_residuals(
+                        estimator, rows, n_simulations, random_state
+                    )
+                values = population.npde if kind == "npde" else population.weighted
+                at, name = population.mean, "population mean"
+            residuals.append(Residuals(NAMES[kind], values, at, name))
         display = cls(
             rows.X[:, column], residuals, xlabel=column_name(estimator, column)
         )
@@ -215,8 +203,10 @@ class ResidualDisplay:
         points = {"s": 10, "alpha": 0.6} | kwargs
         self.scatters_, self.lines_ = [], []
         for row, residuals in zip(axes, self.residuals, strict=True):
-            values = residuals.values
+            known = ~np.isnan(residuals.values)  # unlike those of bounds
+            values = residuals.values[known]
             for panel, x in zip(row, (self.time, residuals.prediction), strict=False):
+                x = x[known]
                 self.scatters_.append(panel.scatter(x, values, **points))
                 panel.axhline(0, color="0.4", linewidth=1)
                 for limit in LIMITS:

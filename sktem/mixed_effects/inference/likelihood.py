@@ -113,7 +113,7 @@ def linearized(fitted, params):
         raise ValueError(
             "outcomes and errors of positive y have no linearized likelihood"
         )
-    if getattr(fitted.rows, "censored", None) is not None:
+    if fitted.rows.censored is not None:
         raise ValueError("censored observations have no linearized likelihood")
     return linearized_log_likelihood(
         fitted.model, fitted.rows, params, fitted.modes()[0]

@@ -18,7 +18,7 @@ from sktem.estimators.fit_warnings import warn_user
 from sktem.mixed_effects.ascent import Coordinates, Resolution, likelihood_at
 from sktem.mixed_effects.columns import listed
 from sktem.mixed_effects.design import effect_name
-from sktem.mixed_effects.given_records import as_records, given_records
+from sktem.mixed_effects.given_data import as_records, given, given_records
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
 from sktem.mixed_effects.layout import is_constant
 from sktem.mixed_effects.priors import log_prior
@@ -262,14 +262,15 @@ def _copied(
         subjects = indexed[0].subject_of_record
         of_class = _of_class(chosen, columns, subjects)
     else:
-        plain, y, (_, subjects) = clone(estimator)._validated(X, y, groups)
+        data = given(clone(estimator), X, y, groups, reset=True)
+        plain, y, subjects = data.X, data.y, data.subjects
         # Of X itself, since columns that the model does not read are blank.
-        data = (
+        given_columns = (
             {c: X[c] for c in X.columns}
             if hasattr(X, "columns")
             else dict(enumerate(np.asarray(X).T))
         )
-        of_class = _of_class(chosen, data, subjects)
+        of_class = _of_class(chosen, given_columns, subjects)
         order = np.argsort(subjects, kind="stable")
         plain, y, subjects = plain[order], y[order], subjects[order]
         columns = dict(
@@ -289,16 +290,15 @@ def _copied(
     if indexed is not None:
         records = read_nonmem({**copies, "ID": labels})
         data = given_records(twin, records, reset=True)
-        problem = Problem.of(twin, data.X, data.y, data.groups, records=data.records)
-        return problem, of_class
+        return Problem.of(twin, data), of_class
     if hasattr(X, "columns"):
         from pandas import DataFrame
 
         table = DataFrame(copies)
     else:
         table = np.column_stack(list(copies.values()))
-    data = twin._validated(table, np.tile(y, n_classes), labels)
-    return Problem.of(twin, *data), of_class
+    data = given(twin, table, np.tile(y, n_classes), labels, reset=True)
+    return Problem.of(twin, data), of_class
 
 
 def _starts(fitted, vector, model, effects):

@@ -112,7 +112,7 @@ def test_bands_by_hand():
     )
     copies = np.concatenate([groups + 100 * k for k in range(9)])
     rng = np.random.default_rng(np.random.SeedSequence(3))
-    drawn = fit.simulate(np.tile(X, (9, 1)), copies, random_state=rng).reshape(9, -1, 5)
+    drawn = fit.fitted_.simulate(np.tile(X, (9, 1)), copies, rng).reshape(9, -1, 5)
     found = np.sort(np.quantile(drawn, 0.1, axis=1), axis=0)
     np.testing.assert_allclose(check.lower[0], found[0])
     np.testing.assert_allclose(check.median[0], found[4])

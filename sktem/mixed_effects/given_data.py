@@ -1,0 +1,230 @@
+"""Data of a fit as users give them: arrays, tables, blocks, and records of doses."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sktem.compartments.doses import Doses
+from sktem.compartments.models import CompartmentModel
+from sktem.compartments.records import Records, read_nonmem
+from sktem.mixed_effects.columns import blank_columns, listed
+from sktem.mixed_effects.subject_blocks import subject_blocks
+from sktem.rows.partitions import check_can_remember
+from sktem.rows.sources import rows_by_blocks
+from sktem.sequences.labels import labelled
+from sktem.validation import validate_data
+
+__all__ = [
+    "GivenData",
+    "as_records",
+    "by_blocks",
+    "checked_inputs",
+    "given",
+    "given_inputs",
+    "given_records",
+]
+
+#: Columns that say what is given; all others may be covariates.
+EVENTS = ("ID", "DV", "AMT", "RATE", "II", "ADDL", "SS", "EVID", "MDV", "CENS",
+          "LIMIT")  # fmt: skip
+
+
+class GivenData(NamedTuple):
+    """Checked data.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_columns) or None
+        Columns of numbers, of records those that may be covariates.
+    y : ndarray of shape (n_rows,) or None, default=None
+        Observations, 0 in records where there is none.
+    groups : tuple or None, default=None
+        Labels of the subjects, and the index of that of each row; each row is one
+        without.
+    records : Records or None, default=None
+        The records that the rows are, of subjects with observations.
+    rows : ndarray of int or None, default=None
+        The record of each given row, -1 for those of other subjects.
+    blocks : SequenceBlocks or None, default=None
+        Subjects that are read by blocks, in place of all that.
+    """
+
+    X: Any
+    y: Any = None
+    groups: Any = None
+    records: Any = None
+    rows: np.ndarray | None = None
+    blocks: Any = None
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the subjects are known."""
+        return self.groups is not None or self.blocks is not None
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Labels of the subjects."""
+        if self.blocks is not None:
+            return self.blocks.labels
+        return np.arange(len(self.X)) if self.groups is None else self.groups[0]
+
+    @property
+    def subjects(self) -> np.ndarray:
+        """Index of the subject of each row."""
+        return np.arange(len(self.X)) if self.groups is None else self.groups[1]
+
+
+def given(estimator, X, y=None, groups=None, events=None, *, reset=False) -> GivenData:
+    """Return data with observations; the columns are noted with ``reset``, or checked.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        The estimator.
+    X, y, groups, events : object
+        Data, as its ``fit`` takes them.
+    reset : bool, default=False
+        Whether these are the data of a fit.
+
+    Returns
+    -------
+    GivenData
+        The data.
+    """
+    if (indexed := as_records(estimator, X, y, groups, events)) is not None:
+        return given_records(estimator, *indexed, reset=reset)
+    if (source := by_blocks(X)) is not None:
+        if reset:
+            check_can_remember(estimator, source)
+        blocks = subject_blocks(estimator, source, y, groups, reset=reset)
+        return GivenData(None, blocks=blocks)
+    X, y = checked_inputs(estimator, X, y, y_numeric=True, reset=reset)
+    y = np.asarray(y, dtype=np.float64)
+    return GivenData(X, y, None if groups is None else labelled(groups, len(y)))
+
+
+def given_inputs(estimator, X, groups=None, events=None) -> GivenData:
+    """Return data without observations: columns, or records that all count as such."""
+    groups = None if isinstance(X, Records) else groups
+    if (indexed := as_records(estimator, X, None, groups, events)) is not None:
+        return given_records(estimator, *indexed, every=True)
+    return GivenData(checked_inputs(estimator, X))
+
+
+def by_blocks(X):
+    """Return a reader of X by blocks, None for data in memory."""
+    return None if isinstance(X, Records) else rows_by_blocks(X)
+
+
+def checked_inputs(estimator, X, y="no_validation", *, reset=False, **options):
+    """Return the columns that a fit has, and observations where they are given."""
+    X = blank_columns(estimator, X)
+    return validate_data(
+        estimator, X, y, reset=reset, dtype=np.float64, order="C", **options
+    )
+
+
+def as_records(estimator, X, y=None, groups=None, events=None):
+    """Return the records that data stand for, and those of the rows of X.
+
+    None where X is an array or a table of observations, without doses.
+    """
+    indexed, model = None, estimator.model
+    has_doses = isinstance(model, CompartmentModel)
+    if isinstance(X, Records):
+        if y is not None or groups is not None or events is not None:
+            raise ValueError(
+                "records hold the observations, subjects and doses: y and groups must "
+                "be None, and events too"
+            )
+        indexed = X, np.arange(len(X))
+    elif events is not None:
+        if groups is None:
+            raise ValueError("groups is missing: events are those of subjects")
+        doses = events if isinstance(events, Doses) else Doses(events)
+        indexed = doses.with_observations(X, y, groups=groups)
+    elif has_doses and "AMT" in [str(c).upper() for c in getattr(X, "columns", ())]:
+        table = {str(name): np.asarray(X[name]) for name in X.columns}
+        if groups is not None:
+            table["ID"] = np.asarray(groups)
+        if y is not None:
+            table["DV"] = np.asarray(y, dtype=float)
+        indexed = read_nonmem(table), np.arange(len(X))
+    if has_doses != (indexed is not None):
+        what = "needs records of doses" if has_doses else "has no doses"
+        raise ValueError(
+            f"model {model!r} {what}: records of sktem.compartments.read_nonmem, "
+            "tables with AMT and events go with the models of sktem.compartments"
+        )
+    return indexed
+
+
+def given_records(
+    estimator, records: Records, rows=None, *, reset=False, every=False
+) -> GivenData:
+    """Return what a fit takes of records; the columns are noted or checked.
+
+    Those that are no covariates may lack, or have gaps, which are NaN then. With
+    ``every`` all records count as observations, of which nothing is known.
+    """
+    names = [
+        name
+        for name, values in records.columns.items()
+        if name not in EVENTS and values.dtype.kind in "biuf"
+    ]
+    names.sort(key=lambda name: name == "CMT")  # the columns of an array come before
+    if reset:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+        estimator.n_features_in_ = len(names)
+    else:
+        names = list(estimator.feature_names_in_)
+    used = _checked_columns(estimator, records, names)
+    rows = np.arange(len(records)) if rows is None else rows
+    if every:
+        records = records.take(np.arange(records.n_subjects))
+        records.observed = np.ones(len(records), dtype=bool)
+        records.columns["DV"] = np.full(len(records), np.nan)
+    observed = ~np.isin(np.arange(records.n_subjects), records.unobserved)
+    if not observed.any():
+        raise ValueError("there are no observations among the records")
+    if not observed.all():
+        kept = observed[records.subject_of_record]
+        rows = np.where(kept, np.cumsum(kept) - 1, -1)[rows]
+        records = records.take(np.flatnonzero(observed))
+    y = np.zeros(len(records))
+    if not every:
+        y = np.where(records.observed, records["DV"], 0.0)
+    records._refuse(~np.isfinite(y), "DV is missing in an observation: set MDV to 1")
+    unknown = np.full(len(records), np.nan)
+    X = np.column_stack([
+        records[name].astype(float) if name in records.columns else unknown
+        for name in names
+    ])  # fmt: skip
+    for name, values in zip(names, X.T, strict=True):
+        if name in used:
+            records._refuse(~np.isfinite(values), f"{name} must be a number")
+    groups = records.labels, records.subject_of_record
+    return GivenData(X, y, groups, records, rows)
+
+
+def _checked_columns(estimator, records, names):
+    """Return the names of covariates and occasions, which have to be numbers."""
+    used = [c for keys in (estimator.covariates or {}).values() for c in listed(keys)]
+    used = [*used, *(estimator.occasions or ())]
+    used = [names[c] if isinstance(c, Integral) and c < len(names) else c for c in used]
+    for name in used:
+        if name not in records.columns and name in names:
+            raise ValueError(
+                f"the records have no column {name!r}, which the fit has: there are "
+                f"{list(records.columns)}"
+            )
+        held = records.columns.get(name)
+        if held is not None and held.dtype.kind not in "biuf" and name not in EVENTS:
+            raise ValueError(
+                f"column {name!r} holds text: make a column of numbers of it, such as "
+                "0 and 1, or one for each category but one"
+            )
+    return used
