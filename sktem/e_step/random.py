@@ -13,7 +13,13 @@ from sklearn.utils import check_random_state
 
 from sktem.e_step.row_random import BATCH, MONITOR, START, RowGenerator
 
-__all__ = ["Generators", "permutation", "seed_sequence", "spawn_generators"]
+__all__ = [
+    "Generators",
+    "drawing_generator",
+    "permutation",
+    "seed_sequence",
+    "spawn_generators",
+]
 
 #: Rows from which on the compiled shuffle is the faster one.
 LEAST_COMPILED = 1 << 12
@@ -188,3 +194,19 @@ def permutation(rng: np.random.Generator, n: int) -> np.ndarray:
     state["has_uint32"], state["uinteger"] = used % 2, int(words[n_used - 1]) >> 32
     bits.state = state
     return order
+
+
+def drawing_generator(random_state) -> np.random.Generator:
+    """Return a generator for the draws of a fitted estimator.
+
+    Parameters
+    ----------
+    random_state : None, int, numpy.random.RandomState or numpy.random.Generator
+        As for :func:`seed_sequence`: an integer gives the same draws at each call.
+
+    Returns
+    -------
+    numpy.random.Generator
+        A new generator.
+    """
+    return np.random.default_rng(seed_sequence(random_state))

@@ -20,6 +20,7 @@ __all__ = [
     "bisected",
     "check_positive",
     "column_masses",
+    "draw_indices",
     "empty_rows",
     "left_alive",
     "start_from",
@@ -552,3 +553,24 @@ def check_positive(emission, X, strict=True):
             f"{type(emission).__name__} takes {kind} values; column {column} has "
             f"{X[row, column]:g}"
         )
+
+
+def draw_indices(weights, rng) -> np.ndarray:
+    """Draw an index for each row of weights, which need not sum to one.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n, K)
+        Non-negative.
+    rng : numpy.random.Generator
+        One uniform number a row is taken from it.
+
+    Returns
+    -------
+    ndarray of int of shape (n,)
+        Indices with positive weights.
+    """
+    limits = weights.cumsum(axis=1)
+    uniforms = rng.random((len(weights), 1)) * limits[:, -1:]
+    # A product may round up to the last limit, beyond which there is nothing.
+    return np.minimum((uniforms >= limits).sum(axis=1), weights.shape[1] - 1)

@@ -11,7 +11,12 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from sktem.emissions.base import Emission, left_alive, something_observed
+from sktem.emissions.base import (
+    Emission,
+    draw_indices,
+    left_alive,
+    something_observed,
+)
 from sktem.emissions.names import emission_named
 
 __all__ = ["Mixture", "MixtureParams"]
@@ -207,12 +212,12 @@ class Mixture(Emission):
         R = np.eye(len(params.weights))[states]
         shares = self._by_component(X, R, params)
         shares = shares.reshape(len(X), len(params.weights), M)
-        chosen = _chosen(shares[np.arange(len(X)), states], rng)
+        chosen = draw_indices(shares[np.arange(len(X)), states], rng)
         return self.component.draw(X, states * M + chosen, params.components, rng)
 
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
-        chosen = _chosen(params.weights[states], rng)
+        chosen = draw_indices(params.weights[states], rng)
         states = states * self.n_components + chosen
         return self.component.sample(params.components, states, rng)
 
@@ -264,9 +269,3 @@ def _shares(masses, before):
     totals = masses.sum(axis=1, keepdims=True)
     shares = masses / np.where(alive[:, None], totals, 1.0)
     return np.where(alive[:, None], shares, before), lost
-
-
-def _chosen(weights, rng):
-    """Draw a component for each row of weights."""
-    limits = weights.cumsum(axis=1)
-    return (rng.random(len(limits))[:, None] * limits[:, -1:] >= limits).sum(axis=1)

@@ -8,11 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 from sklearn.base import DensityMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice, check_number
-from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.e_step.random import (
+    drawing_generator,
+    seed_sequence,
+    spawn_generators,
+)
 from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.base import (
     LoopEstimator,
@@ -395,9 +398,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         X, weights = checked_sequence_weights(X, sample_weight)
         check_enough(self, X)
         warm = self.warm_start and hasattr(self, "emission_params_")
-        warm = warm and n_covariates_of(X) == self._n_covariates
         if warm:
-            check_warm(self, n_features)
+            check_warm(self, n_features, n_covariates_of(X))
         begun = self._fitted().params if warm else None
         if isinstance(self.n_states, str) and not warm:
             begun = self._search(data, X, weights)
@@ -819,7 +821,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         future = future_covariates_of(
             future_covariates, len(X), steps, self._n_covariates
         )
-        return fitted.forecast(X, steps, n_draws, self._rng(), future)
+        return fitted.forecast(
+            X, steps, n_draws, drawing_generator(self.random_state), future
+        )
 
     def impute(self, X, *, method="mean", groups=None, lengths=None, covariates=None):
         """Return the rows with values in place of what is not observed.
@@ -846,7 +850,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         check_choice("method", method, ("mean", "mode", "draw"))
         original = given_rows(without_covariates(X, covariates)[0], groups, lengths).X
         fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
-        return self._as_given(fitted.impute(X, method, self._rng()), original)
+        return self._as_given(
+            fitted.impute(X, method, drawing_generator(self.random_state)), original
+        )
 
     def _as_given(self, rows, like=None):
         """Return rows as a table with labels, if it was one that has been learned."""
@@ -1049,7 +1055,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             )
         lengths = lengths.astype(np.int64)
         covariates = checked_covariates(covariates, lengths.sum(), self._n_covariates)
-        rows, states = fitted.sample(lengths, self._rng(), covariates)
+        rows, states = fitted.sample(
+            lengths, drawing_generator(self.random_state), covariates
+        )
         return self._as_given(rows), states
 
     def state_durations(self, longest=100) -> StateDurations:
@@ -1067,10 +1075,3 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             lasting 1 to ``longest`` rows, (n_states, longest).
         """
         return self._fitted().durations(longest)
-
-    def _rng(self):
-        """Return the generator of draws."""
-        if isinstance(self.random_state, np.random.Generator):
-            return self.random_state
-        legacy = check_random_state(self.random_state)
-        return np.random.default_rng(legacy.randint(2**31))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.emissions.base import draw_indices
 from sktem.hidden_markov.long_sequence import (
     LongSequence,
     long_paths,
@@ -144,14 +145,14 @@ class FittedSequences(NamedTuple):
         before = emission.rows_before(last_rows) if emission.order else None
         draws = []
         for _ in range(n_draws):
-            states, past, rows = chosen(last, rng), before, []
+            states, past, rows = draw_indices(last, rng), before, []
             for k in range(steps):
                 rest = () if A[k].ndim == 2 else (np.arange(len(X)),)
-                states = chosen(A[k][(*rest, states)], rng)
+                states = draw_indices(A[k][(*rest, states)], rng)
                 rows.append(self.rows_of(emits[states], rng, past))
                 past = _moved_on(past, rows[-1])
             draws.append(np.stack(rows, axis=1))
-        width = X.X.shape[1]
+        width = X.X.shape[1] // (1 + emission.order)
         empty = np.empty((0, len(X), steps, width))
         return Forecast(probabilities, np.array(draws) if draws else empty)
 
@@ -195,7 +196,7 @@ class FittedSequences(NamedTuple):
             now = 0
             for t in range(first, stop):
                 if t == first:
-                    now = int(chosen(start[None], rng)[0])
+                    now = int(draw_indices(start[None], rng)[0])
                 else:
                     cumulated = (limits if limits.ndim == 2 else limits[t])[now]
                     now = int(np.searchsorted(cumulated, uniforms[t], side="right"))
@@ -225,10 +226,3 @@ def _moved_on(past, rows):
     if past is None:
         return None
     return np.concatenate([rows[:, None], past[:, :-1]], axis=1)
-
-
-def chosen(probabilities, rng):
-    """Draw an index for each row of probabilities."""
-    limits = probabilities.cumsum(axis=1)
-    limits = limits / limits[:, -1:]
-    return (rng.random(len(limits))[:, None] >= limits).sum(axis=1)

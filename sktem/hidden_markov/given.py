@@ -228,7 +228,7 @@ def check_enough(estimator, X) -> None:
         )
 
 
-def check_warm(estimator, n_features) -> None:
+def check_warm(estimator, n_features, n_covariates) -> None:
     """Raise if a fit cannot begin with the parameters of the one before."""
     kinds = [
         (type(emission), emission.order, getattr(emission, "covariance_type", None))
@@ -239,6 +239,7 @@ def check_warm(estimator, n_features) -> None:
         "emission": kinds[0] != kinds[1],
         "durations": (estimator.durations is None) == hasattr(estimator, "durations_"),
         "the number of columns of X": n_features != estimator.n_features_in_,
+        "the number of covariates": n_covariates != estimator._n_covariates,
     }
     changed = [name for name, has_changed in changes.items() if has_changed]
     if changed:

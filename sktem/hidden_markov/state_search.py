@@ -158,7 +158,7 @@ def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
     if K == rule.most and behind == 0:
         warn_user(
             f"{name} was still falling at {rule.most} states, where the search ends: "
-            "look at search_, or give n_states.",
+            "look at state_search_, or give n_states.",
             FitWarning,
         )
     return params, steps

@@ -197,7 +197,7 @@ class _Search:
             warnings.simplefilter("always")
             twin.fit(self.X, sample_weight=self.sample_weight)
         if n_components > 1:
-            few = twin.weights_.min() * self.mass < self.fewest(twin)
+            few = twin.weights_.min() * self.mass_of(twin) < self.fewest(twin)
             told = [
                 warning
                 for warning in caught
@@ -211,11 +211,10 @@ class _Search:
         value = criterion(self.X, sample_weight=self.sample_weight)
         return Fit(value, twin, caught)
 
-    @property
-    def mass(self):
-        """Weight of all rows."""
+    def mass_of(self, twin):
+        """Return the weight of all rows: a file does not say how many it has."""
         weights = self.sample_weight
-        return len(self.X) if weights is None else float(np.sum(weights))
+        return twin.n_samples_seen_ if weights is None else float(np.sum(weights))
 
     @staticmethod
     def fewest(twin):
@@ -238,7 +237,7 @@ class _Search:
 
     def splits(self, parent):
         """Return starts with each component of enough rows cut into two."""
-        n_rows = self.mass * parent.weights_
+        n_rows = self.mass_of(parent) * parent.weights_
         components = np.flatnonzero(n_rows >= 2 * self.fewest(parent))
         return splits_of(parent, components, self.rng, self.estimator.n_init)
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import (
 )
 
 from sktem.choices import check_choice
+from sktem.e_step.random import drawing_generator
 from sktem.emissions.columns import Columns
 from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.by_blocks import answer, checked_rows
@@ -33,7 +34,6 @@ from sktem.mixture.emission_model import (
     EmissionMixtureModel,
     EmissionMixtureParams,
     completed_rows,
-    drawing_generator,
     drawn_completions,
 )
 from sktem.mixture.emission_start import start_responsibilities
@@ -522,10 +522,13 @@ class StochasticEMMixture(MixtureEstimator):
             A data frame for a data frame, else an array.
         """
         check_choice("method", method, ("mean", "draw", "mode"))
+        return self._completed(X, method, drawing_generator(self.random_state))
+
+    def _completed(self, X, method, rng):
+        """Return rows without holes, as given."""
         model, params = self._fitted_model()
         rows, _ = self._validate(X, reset=False)
         R = model.posterior(rows, params)
-        rng = drawing_generator(self.random_state)
         filled = completed_rows(model.emission, params.emission, R, rows, method, rng)
         names = getattr(self, "feature_names_in_", None)
         return self._table.decode(filled, None if not is_frame(X) else names, X)

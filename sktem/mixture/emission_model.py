@@ -7,10 +7,9 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from sktem import budget
-from sktem.emissions.base import LEAST_SHARE, something_observed
+from sktem.emissions.base import LEAST_SHARE, draw_indices, something_observed
 from sktem.kernels.blocks import iterate_blocks, plain
 from sktem.mixture.label_pass import expected_with_labels
 from sktem.models.base import LatentModel
@@ -19,9 +18,8 @@ __all__ = [
     "EmissionMixtureModel",
     "EmissionMixtureParams",
     "completed_rows",
-    "drawing_generator",
     "drawn_completions",
-    "drawn_states",
+    "responsibilities",
 ]
 
 
@@ -139,14 +137,7 @@ class EmissionMixtureModel(LatentModel):
             np.asarray(X, np.float64), params.emission
         )
         with np.errstate(divide="ignore"):
-            log_weights = np.log(params.weights)
-        R, values = np.empty(log_densities.shape), np.empty(len(log_densities))
-        kernels = import_module("sktem.mixture.kernels.posteriors")
-        by_component = plain(log_densities.T)
-        if not kernels.posterior_rows(by_component, log_weights, R, values):
-            # A row that no component can produce belongs to none more than to another.
-            R[~np.isfinite(values)] = params.weights
-        return R, values
+            return responsibilities(log_densities, np.log(params.weights))
 
     def _over_blocks(self, X, compute, weights=None):
         """Return the results of a function for blocks of rows."""
@@ -178,7 +169,7 @@ class EmissionMixtureModel(LatentModel):
         counts = np.zeros(R.shape, dtype=np.min_scalar_type(n_draws))
         rows = np.arange(len(X))
         for _ in range(n_draws):
-            counts[rows, drawn_states(R, rng)] += 1
+            counts[rows, draw_indices(R, rng)] += 1
         return counts
 
     def _sums(self, X, R, weights, params):
@@ -260,25 +251,33 @@ class EmissionMixtureModel(LatentModel):
         return value
 
 
-def drawn_states(R, rng) -> np.ndarray:
-    """Draw a component of each row with given probabilities."""
-    limits = R.cumsum(axis=1)
-    uniforms = rng.random((len(R), 1)) * limits[:, -1:]
-    return np.minimum((uniforms > limits).sum(axis=1), R.shape[1] - 1)
+def responsibilities(log_densities, log_weights):
+    """Return posterior probabilities of components, and log-densities of the rows.
 
+    Parameters
+    ----------
+    log_densities : ndarray of shape (n, K)
+        Of rows given their component.
+    log_weights : ndarray of shape (K,)
+        Logarithms of the mixing weights.
 
-def drawing_generator(random_state) -> np.random.Generator:
-    """Return the generator of draws, the same for an integer seed."""
-    if isinstance(random_state, np.random.Generator):
-        random_state = None
-    seeds = check_random_state(random_state).randint(2**31, size=4)
-    return np.random.default_rng(seeds)
+    Returns
+    -------
+    R, values : ndarray of shape (n, K) and (n,)
+        A row that no component can produce has the weights, and a value that is not
+        finite.
+    """
+    R, values = np.empty(log_densities.shape), np.empty(len(log_densities))
+    kernels = import_module("sktem.mixture.kernels.posteriors")
+    if not kernels.posterior_rows(plain(log_densities.T), log_weights, R, values):
+        R[~np.isfinite(values)] = np.exp(log_weights)
+    return R, values
 
 
 def drawn_completions(model, params, rows, n_draws, rng):
     """Return draws of rows without holes, those of a row one after the other."""
     R = np.repeat(model.posterior(rows, params), n_draws, axis=0)
-    states = drawn_states(R, rng)
+    states = draw_indices(R, rng)
     X = np.repeat(np.asarray(rows, dtype=np.float64), n_draws, axis=0)
     drawn = model.emission.draw(X, states, params.emission, rng)
     return drawn.astype(rows.dtype, copy=False), states
@@ -292,7 +291,7 @@ def completed_rows(emission, params, R, rows, method, rng) -> np.ndarray:
     if not holes.any():
         return filled
     if method == "draw":
-        states = drawn_states(shares, rng)
+        states = draw_indices(shares, rng)
         filled[holes] = emission.draw(part, states, params, rng)
     elif method == "mean":
         filled[holes] = emission.expected(part, shares, params)

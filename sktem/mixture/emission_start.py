@@ -72,17 +72,8 @@ def start_responsibilities(
     """
     K, n = n_components, len(X)
     if callable(method):
-        given = np.asarray(method(X, K, random_state))
-        if given.shape == (n, K):
-            return np.asarray(given, dtype=np.float64)
-        whole = given.shape == (n,) and np.issubdtype(given.dtype, np.integer)
-        if whole and given.min() >= 0 and given.max() < K:
-            return np.eye(K)[given]
-        raise ValueError(
-            "init_params must return responsibilities of shape (n_samples, "
-            f"n_components) = {(n, K)} or integer labels of shape (n_samples,) in [0, "
-            f"n_components), got shape {given.shape} and dtype {given.dtype}"
-        )
+        given = start.given_latents(method, X, K, random_state)
+        return given if given.ndim == 2 else np.eye(K)[given]
     if method == "random":
         uniform = random_state.uniform(size=(n, K))
         return uniform / uniform.sum(axis=1, keepdims=True)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
+from sktem.e_step.random import drawing_generator
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.gaussian import Gaussian, GaussianParams
 from sktem.emissions.magnitudes import check_magnitude
@@ -41,7 +42,6 @@ from sktem.mixture.emission_model import (
     EmissionMixtureModel,
     EmissionMixtureParams,
     completed_rows,
-    drawing_generator,
     drawn_completions,
 )
 from sktem.mixture.emission_start import start_responsibilities
@@ -583,7 +583,9 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             rng = drawing_generator(self.random_state)
             return drawn_completions(twin, unshifted, rows, n_samples, rng)
         K, d = params.means.shape
-        rng = check_random_state(self.random_state)
+        rng = self.random_state
+        if not isinstance(rng, np.random.Generator):
+            rng = check_random_state(rng)
         counts = rng.multinomial(n_samples, params.weights / params.weights.sum())
         structure = model.structure(d)
         X = np.vstack(
@@ -621,7 +623,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         check_is_fitted(self)
         unit = self.covariance_type == "unit"
         twin = GaussianMixture(
-            self.n_components,
+            len(self.weights_),
             covariance_type="spherical" if unit else self.covariance_type,
         )
         for name in SHARED_ATTRIBUTES:

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import KnownParametersMixin, check_choice
+from sktem.e_step.random import drawing_generator
 from sktem.emissions.columns import Columns
 from sktem.emissions.gaussian import Gaussian
 from sktem.estimators.parameters import Seed
@@ -185,16 +186,9 @@ class MixtureImputer(
             ``n_draws`` of them.
         """
         check_is_fitted(self)
-        rng = np.random.default_rng(
-            self.random_state if isinstance(self.random_state, int) else None
-        )
-        seeds = rng.integers(2**31, size=self.n_draws)
-        before, tables = self.mixture_.random_state, []
-        for seed in seeds:
-            self.mixture_.random_state = int(seed)
-            tables.append(self.mixture_.impute(X, "draw"))
-        self.mixture_.random_state = before
-        return tables
+        rng = drawing_generator(self.random_state)
+        fitted = self.mixture_
+        return [fitted._completed(X, "draw", rng) for _ in range(self.n_draws)]
 
     def get_feature_names_out(self, input_features=None):
         """Return the names of the columns.

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.special import logsumexp
 
 from sktem import budget
 from sktem.emissions.covariances import COVARIANCES
@@ -29,6 +28,7 @@ from sktem.emissions.kernels.groups import group_expected
 from sktem.emissions.marginals import DiagonalMarginal, Marginal
 from sktem.emissions.patterns import grouped
 from sktem.kernels.blocks import plain
+from sktem.mixture.emission_model import responsibilities
 from sktem.mixture.kernels import e_step as kernels
 from sktem.rows.held import carrier_of
 
@@ -92,13 +92,6 @@ def _components(params):
     return _Components(means, covariances, factors, params.centre)
 
 
-def _joint(X, params, components):
-    """Return ``log w_k + log p(observed part of x | k)``."""
-    kind = params.covariance_type
-    squares, log_dets, counts = distances(kind, X, components)
-    return params.log_weights + log_dets - 0.5 * (squares + counts * np.log(2 * np.pi))
-
-
 def _over_blocks(X, compute, weights, n_jobs):
     """Return the results of a function for blocks of rows of float64."""
     # Many rows, as each block factors the covariances of its patterns anew.
@@ -115,9 +108,9 @@ def _over_blocks(X, compute, weights, n_jobs):
 
 def _shares(X, _, params, components):
     """Return posterior probabilities and log-densities of a block."""
-    joint = _joint(X, params, components)
-    total = logsumexp(joint, axis=1)
-    return np.exp(joint - total[:, None]), total
+    squares, log_dets, counts = distances(params.covariance_type, X, components)
+    log_densities = log_dets - 0.5 * (squares + counts * np.log(2 * np.pi))
+    return responsibilities(log_densities, params.log_weights)
 
 
 def _sums(X, R, weights, kind, components):

@@ -13,7 +13,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem import budget
 from sktem.choices import KnownParametersMixin, check_choice, check_number
-from sktem.emissions.base import bisected
+from sktem.e_step.random import drawing_generator
+from sktem.emissions.base import bisected, draw_indices
 from sktem.emissions.marginals import Marginal
 from sktem.emissions.patterns import Pattern, grouped
 from sktem.estimators.fit_warnings import warn_user
@@ -21,7 +22,6 @@ from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
-from sktem.mixture.emission_model import drawing_generator, drawn_states
 from sktem.mixture.left_out import widened_outputs
 from sktem.mixture.scaled import (
     PRIOR_ROWS,
@@ -90,7 +90,7 @@ class _Outputs(NamedTuple):
         values, vectors = np.linalg.eigh(self.covariances)
         roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
         rows = np.repeat(np.arange(n), n_samples)
-        states = drawn_states(self.weights[rows], rng)
+        states = draw_indices(self.weights[rows], rng)
         samples = self.means[rows, states]
         noise = rng.standard_normal(samples.shape)
         for k in np.unique(states):

@@ -219,25 +219,34 @@ def start_statistics(model, X, method, random_state, sample_weight=None):
     """
     if not callable(method):
         return START_METHODS[method](model, X, random_state, sample_weight)
-    start = np.asarray(method(X, model.n_components, random_state))
-    K = model.n_components
-    if start.shape == (len(X), K) and _are_responsibilities(start):
-        latents = np.asarray(start, dtype=np.float64)
-        return _averaged(model, X, lambda rows: latents[rows], sample_weight)
-    labels = start.shape == (len(X),) and np.issubdtype(start.dtype, np.integer)
-    if labels and start.min() >= 0 and start.max() < K:
-        return _from_labels(model, X, start, sample_weight)
+    given = given_latents(method, X, model.n_components, random_state)
+    if given.ndim == 1:
+        return _from_labels(model, X, given, sample_weight)
+    return _averaged(model, X, lambda rows: given[rows], sample_weight)
+
+
+def given_latents(method, X, n_components, random_state) -> np.ndarray:
+    """Return the responsibilities or labels of a callable start.
+
+    Raises
+    ------
+    ValueError
+        If it returns something else.
+    """
+    given = np.asarray(method(X, n_components, random_state))
+    if given.shape == (len(X), n_components):
+        finite = np.isfinite(given).all() and (given >= 0).all()
+        if finite and (given.sum(axis=1) > 0).all():
+            return np.asarray(given, dtype=np.float64)
+    whole = given.shape == (len(X),) and np.issubdtype(given.dtype, np.integer)
+    if whole and given.min() >= 0 and given.max() < n_components:
+        return given
     raise ValueError(
         "init_params must return non-negative responsibilities of shape "
-        f"(n_samples, n_components) = {(len(X), K)} or integer labels of shape "
-        f"(n_samples,) in [0, n_components), got an array of shape {start.shape} and "
-        f"dtype {start.dtype}"
+        f"(n_samples, n_components) = {(len(X), n_components)} or integer labels of "
+        "shape (n_samples,) in [0, n_components), got an array of shape "
+        f"{given.shape} and dtype {given.dtype}"
     )
-
-
-def _are_responsibilities(values):
-    finite = np.isfinite(values).all() and (values >= 0).all()
-    return bool(finite and (values.sum(axis=1) > 0).all())
 
 
 def _averaged(model, X, latents, sample_weight):

@@ -360,7 +360,9 @@ def test_refits_and_separation():
     before = hmm.score(X, covariates=Z)
     hmm.fit(X, covariates=Z + 1.0)
     assert hmm.lower_bounds_[0] < before  # the centre stays that of the first fit
-    hmm.fit(X)
+    with pytest.raises(ValueError, match="the number of covariates changed"):
+        hmm.fit(X)
+    hmm.set_params(warm_start=False).fit(X)
     assert hmm.transition_coefficients_.shape == (3, 3, 0)
     assert np.isfinite(hmm.score(X))
     # A covariate that says when the state changes.
