@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sktem.choices import did_you_mean
+from sktem.compartments.record_files import number_of, read_table
 
 __all__ = ["Records", "read_nonmem"]
 
@@ -296,24 +297,12 @@ def _numbers(name, values):
     numbers = np.empty(len(values))
     for i, value in enumerate(values.tolist()):
         try:
-            numbers[i] = _number(value)
+            numbers[i] = number_of(value)
         except (TypeError, ValueError):
             raise ValueError(
                 f"record {i + 1}: {name} must be a number, got {value!r}"
             ) from None
     return numbers
-
-
-def _number(value):
-    """Return a field as a number, NaN if it is missing."""
-    if value is None or (isinstance(value, str) and value.strip() in ("", ".", "NA")):
-        return np.nan
-    try:
-        return float(value)
-    except TypeError:
-        if value != value or type(value).__name__ == "NAType":
-            return np.nan
-        raise
 
 
 def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
@@ -383,7 +372,7 @@ def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
 def named_columns(source, columns=None, ignore="#C") -> dict:
     """Return the columns of a source by the names that have a meaning here."""
     if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
-        table = _read_table(Path(source), ignore)
+        table = read_table(Path(source), ignore)
     elif isinstance(source, dict):
         table = dict(source)
     elif hasattr(source, "columns"):
@@ -420,73 +409,3 @@ def named_columns(source, columns=None, ignore="#C") -> dict:
             new = name
         by_name[new] = np.asarray(values)
     return by_name
-
-
-def _read_table(path, ignore):
-    """Return the columns of a text file, numbers where all fields are numbers."""
-    lines = _text(path).splitlines()
-    lines = [line for line in lines if line.strip()]
-    if not lines:
-        raise ValueError(f"{path} is empty")
-    separator = next((s for s in (",", "\t", ";") if s in lines[0]), None)
-    names = [_plain(field) for field in lines[0].lstrip("\ufeff#").split(separator)]
-    rows = []
-    are_comments = _comments(lines[1:], separator, ignore)
-    for k, line in enumerate(lines[1:], start=2):
-        if are_comments[k - 2]:
-            continue
-        fields = [_plain(field) for field in line.split(separator)]
-        if len(fields) != len(names):
-            raise ValueError(
-                f"{path}, line {k}: {len(fields)} fields, but {len(names)} names of "
-                "columns"
-            )
-        rows.append(fields)
-    table = {}
-    columns = [[row[j] for row in rows] for j in range(len(names))]
-    for name, fields in zip(names, columns, strict=True):
-        try:
-            values = np.array([_number(field) for field in fields])
-            if name.upper() == "ID" and not np.isnan(values).any():
-                whole = values.astype(np.int64)
-                values = whole if (whole == values).all() else values
-            table[name] = values
-        except ValueError:
-            table[name] = np.array(fields, dtype=object)
-    return table
-
-
-def _comments(lines, separator, ignore):
-    """Return which lines are left out, with a letter only if the others have none."""
-    marks = [line.lstrip()[:1] for line in lines]
-    firsts = [
-        _plain(line.split(separator)[0])
-        for line, mark in zip(lines, marks, strict=True)
-        if mark not in ignore
-    ]
-    try:
-        numbers = [_number(field) for field in firsts]
-    except ValueError:
-        numbers = []
-    return [mark in ignore and bool(numbers or not mark.isalpha()) for mark in marks]
-
-
-def _plain(field):
-    """Return a field without blanks and quotation marks."""
-    return field.strip().strip('"').strip("'")
-
-
-def _text(path):
-    """Return the text of a file that may be compressed."""
-    import bz2
-    import gzip
-    import lzma
-
-    unpack = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
-    content = path.read_bytes()
-    if path.suffix in unpack:
-        content = unpack[path.suffix](content)
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return content.decode("latin-1")
