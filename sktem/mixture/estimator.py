@@ -580,12 +580,14 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         if given is not None:
             rows, _ = self._validate(given, reset=False)
             twin, unshifted = self._as_emissions()
-            rng = drawing_generator(self.random_state)
-            return drawn_completions(twin, unshifted, rows, n_samples, rng)
+            generator = drawing_generator(self.random_state)
+            return drawn_completions(twin, unshifted, rows, n_samples, generator)
         K, d = params.means.shape
-        rng = self.random_state
-        if not isinstance(rng, np.random.Generator):
-            rng = check_random_state(rng)
+        seed = self.random_state
+        if isinstance(seed, np.random.Generator):
+            rng: np.random.Generator | np.random.RandomState = seed
+        else:
+            rng = check_random_state(seed)
         counts = rng.multinomial(n_samples, params.weights / params.weights.sum())
         structure = model.structure(d)
         X = np.vstack(
