@@ -210,13 +210,13 @@ class LogLikelihoodMonitor(_FitCallback):
     ----------
     X : array-like of shape (n_samples, n_features)
         Held-out rows.
-    sample_weight : array-like of shape (n_samples,) or None, default=None
-        Weights of the held-out rows, for estimators whose ``score`` takes them.
     patience : int or None, default=None
         Stop ``fit`` when the score has not risen for this many epochs; None never
         stops.
     min_delta : float, default=0.0
         Least rise that counts.
+    sample_weight : array-like of shape (n_samples,) or None, default=None
+        Weights of the held-out rows, for estimators whose ``score`` takes them.
 
     Attributes
     ----------

@@ -262,7 +262,20 @@ def check_schedule(step_size, name: str = "step_size"):
 
 
 def in_phase(step_size, phase):
-    """Return the schedule or callable that holds in a phase of the run."""
+    """Return the schedule or callable that holds in a phase of the run.
+
+    Parameters
+    ----------
+    step_size : callable
+        Maps the iteration index to a step.
+    phase : Phase
+        State of the burn-in of the run, see :class:`sktem.loop.state.Phase`.
+
+    Returns
+    -------
+    callable
+        A :class:`Schedule` is asked, any other callable is the same in all phases.
+    """
     return step_size.in_phase(phase) if isinstance(step_size, Schedule) else step_size
 
 

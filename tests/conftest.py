@@ -12,9 +12,9 @@ import threadpoolctl
 from hypothesis import settings
 
 from sktem.budget import MemoryBudget
+from tests.defaults.harness import shared_path
 
 SEED_VARIABLE = "SKTEM_TESTS_GLOBAL_RANDOM_SEED"
-DATA_VARIABLE = "SKTEM_SHARED_DATA"
 DEVICE_VARIABLE = "SKTEM_TESTS_TORCH_DEVICE"
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -95,16 +95,6 @@ def memory_budget(monkeypatch):
 def shared_data():
     """Find a file of the shared real data, or skip the test.
 
-    ``shared_data("images/usps.npz")`` is a path in the folder that the
-    environment variable names, by default ``../shared/data``.
+    ``shared_data("images/usps.npz")`` is a path in the folder of `SHARED_DATA`.
     """
-    default = REPOSITORY.parent / "shared" / "data"
-    folder = Path(os.environ.get(DATA_VARIABLE) or default)
-
-    def locate(name):
-        path = folder / name
-        if not path.exists():
-            pytest.skip(f"no {name} in the shared data, see {DATA_VARIABLE}")
-        return path
-
-    return locate
+    return shared_path

@@ -46,6 +46,10 @@ class NegativeBinomialParams(NamedTuple):
 class NegativeBinomial(Emission):
     """Counts with negative binomial distributions, independent given the state.
 
+    See Also
+    --------
+    Poisson : Counts that vary as their mean.
+
     Notes
     -----
     The derivative of the log-likelihood in a size r is ``A(r) - log(1 + mu / r)``, with
@@ -57,10 +61,6 @@ class NegativeBinomial(Emission):
     increase r, and for the second one where it has to decrease it. Thus no step
     decreases the likelihood, and steps end as fast as Newton's. Where counts vary less
     than their mean, sizes go to 1e7, which is a Poisson distribution.
-
-    See Also
-    --------
-    Poisson : Counts that vary as their mean.
 
     Examples
     --------

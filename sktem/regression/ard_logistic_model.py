@@ -92,6 +92,11 @@ class ARDLogisticModel(LatentModel):
     chains which have not yet found a coefficient do not lose it; where it settles does
     not depend on that.
 
+    Parameters
+    ----------
+    largest_variance : float, default=inf
+        What no variance of a coefficient goes beyond.
+
     References
     ----------
     S. Gruffaz, K. Kim, A. Durmus and J. Gardner, Stochastic Approximation with Biased

@@ -9,11 +9,8 @@ rows are few it is the log-likelihood of new ones under independent units.
 from __future__ import annotations
 
 import functools
-import os
-from pathlib import Path
 
 import numpy as np
-import pytest
 from scipy import optimize
 from sklearn.datasets import load_digits, make_circles
 from sklearn.linear_model import LogisticRegression
@@ -23,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sktem import BoltzmannMachineClassifier, LatentBoltzmannMachine
 from sktem.evaluation import enumerate_states
 from sktem.graphs import Graph, grid_graph, layered_graph
-from tests.defaults.harness import Case
+from tests.defaults.harness import Case, shared_path
 
 SOLVERS = ("apcd", "hapcd", "mfpcd", "pcd", "cd")
 #: No parameter of the reference is beyond, so that it exists for separable rows too.
@@ -327,13 +324,8 @@ def digits_below(seed):
 
 def mnist_below(seed):
     """Return minus the log-likelihood of 2,000 test images after 10,000."""
-    shared = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    folder = Path(os.environ.get("SKTEM_SHARED_DATA", shared))
-    path = folder / "images" / "mnist.npz"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
     rng = np.random.default_rng(seed)
-    with np.load(path) as file:
+    with np.load(shared_path("images/mnist.npz")) as file:
         images = [file["X_train"][:10_000], file["X_test"][:2000]]
     train, test = (
         (rng.random((len(x), 784), np.float32) < x.reshape(-1, 784) / 255).astype(

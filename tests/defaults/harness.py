@@ -9,21 +9,37 @@ seeds), which prints the table of the documentation.
 from __future__ import annotations
 
 import importlib
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
+import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.exceptions import FitWarning
 
+#: The folder of the real data, wherever the tests are started.
+SHARED_DATA = Path(
+    os.environ.get("SKTEM_SHARED_DATA")
+    or Path(__file__).resolve().parents[2].parent / "shared" / "data"
+)
 RIGHT, WARNED, SILENT = "right", "warned", "SILENTLY WRONG"
 #: Modules of cases, ``tests/defaults/<family>_cases.py``.
 FAMILIES = (
     "mixture", "hidden_markov", "mixed_effects", "pharmacometric", "template",
     "boltzmann", "regression", "own_models", "run", "word",
 )  # fmt: skip
+
+
+def shared_path(name):
+    """Return the path of a file of the shared real data, or skip the test."""
+    path = SHARED_DATA / name
+    if not path.exists():
+        pytest.skip(f"no {name} in the shared data, see SKTEM_SHARED_DATA")
+    return path
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,12 @@
 
 import gzip
 import io
-import os
 from functools import cache
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from sktem import NonlinearMixedEffectsRegressor
-from tests.defaults.harness import Case
+from tests.defaults.harness import Case, shared_path
 from tests.defaults.mixed_effects_references import (
     best_by_quadrature,
     best_linear,
@@ -27,11 +24,7 @@ NAME = "NonlinearMixedEffectsRegressor"
 @cache
 def table(path):
     """Columns of a real data set by name; the case is skipped where there is none."""
-    here = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    folder = Path(os.environ.get("SKTEM_SHARED_DATA", here))
-    if not (folder / path).exists():
-        pytest.skip(f"no {path}")
-    text = gzip.decompress((folder / path).read_bytes()).decode()
+    text = gzip.decompress(shared_path(path).read_bytes()).decode()
     rows = np.genfromtxt(
         io.StringIO(text), delimiter=",", names=True, dtype=None, encoding="utf-8"
     )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import logsumexp
@@ -19,7 +16,7 @@ from sklearn.mixture import GaussianMixture
 from sktem import StochasticEM, StochasticEMGaussianMixture, StochasticEMMixture
 from sktem.emissions import Bernoulli, Categorical
 from sktem.models import RandomInterceptModel, RandomInterceptParams
-from tests.defaults.harness import Case
+from tests.defaults.harness import Case, shared_path
 from tests.defaults.mixture_models import (
     FactorModel,
     ProbitModel,
@@ -81,11 +78,7 @@ def mixture_gap(
 
 def real_gap(seed, name, K, n, **own):
     """The same for rows of real data, as they are."""
-    folder = Path(os.environ.get("SKTEM_SHARED_DATA", "../shared/data")) / "mixture"
-    path = folder / f"{name}.npz"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
-    X = np.load(path)["X"].astype(float)
+    X = np.load(shared_path(f"mixture/{name}.npz"))["X"].astype(float)
     X = X[np.random.default_rng(seed).choice(len(X), n, replace=False)]
     mixture = StochasticEMGaussianMixture(K, random_state=seed, **own).fit(X)
     return reference_score(X, K, seed) - mixture.score(X)

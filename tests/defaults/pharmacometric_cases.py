@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import (
@@ -16,7 +13,7 @@ from sktem.compartments import (
     TwoCompartment,
     read_nonmem,
 )
-from tests.defaults.harness import Case
+from tests.defaults.harness import Case, shared_path
 
 NAME = "NonlinearMixedEffectsRegressor"
 ORAL = {"CL": 0.2, "V": 10.0, "KA": 1.0}
@@ -24,11 +21,7 @@ ORAL = {"CL": 0.2, "V": 10.0, "KA": 1.0}
 
 @cache
 def records(name):
-    here = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    path = Path(os.environ.get("SKTEM_SHARED_DATA", here)) / "pk" / f"{name}.csv.gz"
-    if not path.exists():
-        pytest.skip(f"no {path}")
-    return read_nonmem(path)
+    return read_nonmem(shared_path(f"pk/{name}.csv.gz"))
 
 
 def warfarin(**settings):

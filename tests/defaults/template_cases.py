@@ -1,8 +1,6 @@
 """Deformable templates with default settings on drawn shapes and on real images."""
 
-import os
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
@@ -19,10 +17,9 @@ from sktem import (
     DeformableTemplateEstimator,
     DeformedCopiesClassifier,
 )
-from tests.defaults.harness import Case, root_mean_square
+from tests.defaults.harness import SHARED_DATA, Case, root_mean_square
 
-DEFAULT_DATA = Path(__file__).parents[3] / "shared" / "data"
-DATA = Path(os.environ.get("SKTEM_SHARED_DATA") or DEFAULT_DATA) / "images"
+DATA = SHARED_DATA / "images"
 
 
 def step(distance, width):

@@ -127,6 +127,12 @@ class DeformationULA(DeformationSampler):
     ----------
     S. Gruffaz, K. Kim, A. Durmus and J. Gardner, Stochastic Approximation with Biased
     MCMC for Expectation Maximization, AISTATS 2024, equation (11).
+
+    Examples
+    --------
+    >>> from sktem.samplers import DeformationULA
+    >>> DeformationULA(step=0.02)
+    DeformationULA(step=0.02)
     """
 
     first = 0.05
