@@ -5,6 +5,7 @@ where possible in another form.
 """
 
 import copy
+import warnings
 from functools import cache
 
 import numpy as np
@@ -47,6 +48,31 @@ def chi_square_p(counts, probabilities):
     probabilities = np.asarray(probabilities, dtype=float)
     expected = probabilities / probabilities.sum() * np.sum(counts)
     return stats.chisquare(counts, expected).pvalue
+
+
+# --------------------------------------------------------------- fits, and what is told
+
+#: What a mixture has found.
+MIXTURE = ("weights_", "means_", "covariances_", "precisions_")
+
+
+def assert_same(one, other, rtol=0.0, names=MIXTURE):
+    """Compare fits, by default to the bits."""
+    for name in names:
+        expected = np.asarray(getattr(other, name))
+        atol = rtol * np.abs(expected).max() if rtol else 0.0
+        found = getattr(one, name)
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, err_msg=name)
+
+
+def messages_of(function, *args, kind=Warning, **kwargs):
+    """Return what a call returns, and the warnings of a kind that it gives."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = function(*args, **kwargs)
+    return result, [
+        str(one.message) for one in caught if issubclass(one.category, kind)
+    ]
 
 
 # ---------------------------------------------------------------- compiled functions

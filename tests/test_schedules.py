@@ -1,10 +1,7 @@
 """Step sizes, against the formulas written out."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from sktem.schedules import (
     BurnInThenDecay,
@@ -12,7 +9,6 @@ from sktem.schedules import (
     Linear,
     LogHarmonic,
     Polynomial,
-    Schedule,
     check_schedule,
     steps_from,
 )
@@ -43,13 +39,6 @@ def test_values(schedule, expected):
     np.testing.assert_allclose(schedule(k.astype(float)), expected, rtol=1e-14)
 
 
-@pytest.mark.parametrize("schedule, expected", WRITTEN_OUT)
-def test_clone_and_pickle(schedule, expected):
-    for copied in (clone(schedule), pickle.loads(pickle.dumps(schedule))):
-        assert repr(copied) == repr(schedule)
-        assert copied(2) == schedule(2)
-
-
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -69,11 +58,6 @@ def test_clone_and_pickle(schedule, expected):
 def test_wrong_parameters(schedule):
     with pytest.raises(ValueError, match="must be"):
         schedule(1)
-
-
-def test_base_class_has_no_step():
-    with pytest.raises(TypeError, match="abstract"):
-        Schedule()
 
 
 def test_check_schedule():

@@ -8,17 +8,13 @@ from sktem import StochasticEMGaussianMixture
 from sktem.e_step.expectation import Expectation
 from sktem.e_step.random import spawn_generators
 from sktem.e_step.row_random import BATCH, RowGenerator, row_keys
-from sktem.loop.iterates import IterateRule
-from sktem.loop.stream import Stream, StreamState
 from sktem.models import RandomInterceptModel
 from sktem.samplers import HMC, MALA, ULA, ComponentWalk, ExactDraws, RandomWalk
-from sktem.solvers import OnlineEM
 from tests.oracles import (
     LIMIT,
     START,
     random_intercept_data,
     standard_errors,
-    start_run,
 )
 
 N = 20_000
@@ -213,17 +209,3 @@ def test_fits_depend_on_neither_threads_nor_chunks(solver, memory_budget):
         fits.append(gm.fit(rows).means_)
     np.testing.assert_array_equal(fits[0], fits[1])
     np.testing.assert_allclose(fits[2], fits[0], rtol=1e-10)
-
-
-@pytest.mark.parametrize("sampler", SAMPLERS[:3], ids=lambda s: type(s).__name__)
-def test_cuts_of_a_stream_make_no_difference(sampler):
-    found = []
-    for size in (400, 90, 7):
-        settings, run = start_run(OnlineEM(), X, sampler=sampler, batch_size=40)
-        state = StreamState(START, None, run.generators, IterateRule(False))
-        stream = Stream(settings)
-        for start in range(0, len(X), size):
-            stream.update(state, X[start : start + size])
-        found.append(np.array(state.params))
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
-    np.testing.assert_allclose(found[2], found[0], rtol=1e-9)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
 
 from sktem import StochasticEM, StochasticEMGaussianMixture
 from sktem.callbacks import Checkpoint, LogLikelihoodMonitor
@@ -15,6 +14,7 @@ from sktem.exceptions import FitWarning
 from sktem.models import LatentModel, RandomInterceptModel
 from sktem.samplers import MALA, SAMPLERS, ExactDraws, SamplerInfo
 from sktem.solvers import SOLVERS, VRTTEM
+from tests.oracles import messages_of
 
 NAMES = sorted(set(SOLVERS) - {"biased-saem"})
 
@@ -31,8 +31,15 @@ def fitted(**settings):
 # ------------------------------------------------------------------- values too large
 
 
-@pytest.mark.parametrize("start", ["kmeans", "k-means++", "random", "random_from_data"])
-@pytest.mark.parametrize("value", [2e154, -1e200, 1e308])
+@pytest.mark.parametrize(
+    "value, start",
+    [
+        (2e154, "kmeans"),
+        (-1e200, "k-means++"),
+        (1e308, "random"),
+        (2e154, "random_from_data"),
+    ],
+)
 def test_squares_that_overflow_are_refused(value, start):
     X = blobs()
     X[7, 1] = value
@@ -135,10 +142,8 @@ USED = [
 
 
 def told(function, *args):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        function(*args)
-    return [str(w.message) for w in caught if "no effect" in str(w.message)]
+    _, messages = messages_of(function, *args)
+    return [message for message in messages if "no effect" in message]
 
 
 @pytest.mark.parametrize("kind", ["mixture", "own model"])
@@ -160,15 +165,6 @@ def test_parameters_without_effect(settings, kind):
 def test_streams_use_batches():
     mixture = fitted(batch_size=50)
     assert not [told(mixture.partial_fit, blobs(600, seed)) for seed in range(4)][-1]
-
-
-def test_search_over_solvers_and_rho():
-    search = GridSearchCV(
-        fitted(max_iter=3, tol=0),
-        [{"solver": ["em"]}, {"solver": [VRTTEM()], "solver__rho": [0.1, 0.3]}],
-        cv=2,
-    ).fit(blobs())
-    assert len(search.cv_results_["params"]) == 3
 
 
 # ----------------------------------------------------------------------------- weights
@@ -199,7 +195,7 @@ def test_weights_of_held_out_rows():
     assert_allclose(*scores, rtol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_float32_labels_are_the_most_probable(seed):
     rng = np.random.default_rng(seed)
     X = np.tile(rng.normal(size=(8, 2)), (3, 1)).astype(np.float32)

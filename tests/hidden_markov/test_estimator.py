@@ -20,6 +20,7 @@ from sktem.exceptions import FitWarning
 from sktem.hidden_markov.fit_warnings import StateWarning
 from sktem.hidden_markov.stream import StreamRule
 from tests.hidden_markov.chains import draw_sequences, left_to_right
+from tests.oracles import messages_of
 
 A = np.array([[0.9, 0.06, 0.04], [0.05, 0.9, 0.05], [0.1, 0.1, 0.8]])
 START, MEANS = np.array([0.6, 0.3, 0.1]), np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]])
@@ -370,10 +371,7 @@ def test_labels_that_are_too_many_for_the_rows_are_told(n, is_told):
     hidden_markov = HiddenMarkovModel(
         2, emission=emissions.Categorical(20), n_init=3, random_state=0
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        hidden_markov.fit(X)
-    told = [str(warning.message) for warning in caught]
+    _, told = messages_of(hidden_markov.fit, X)
     assert (
         any("labels of column(s) 0 that other rows have" in text for text in told)
         == is_told
@@ -401,13 +399,11 @@ def test_states_that_are_copies_are_told():
             emission_init=twins,
         ).fit(rows)  # fmt: skip
     far = {"means": np.array([[0.0], [50.0]]), "covariances": np.ones((2, 1, 1))}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        HiddenMarkovModel(
-            2, start_init=[1.0, 0.0], transitions_init=[[0.999, 0.001], [0.5, 0.5]],
-            emission_init=far,
-        ).fit(rows)  # fmt: skip
-    messages = [str(one.message) for one in caught]
+    unused = HiddenMarkovModel(
+        2, start_init=[1.0, 0.0], transitions_init=[[0.999, 0.001], [0.5, 0.5]],
+        emission_init=far,
+    )  # fmt: skip
+    _, messages = messages_of(unused.fit, rows)
     assert any("State(s) [1] account for no more than" in one for one in messages)
 
 

@@ -461,15 +461,6 @@ def test_interrupt_with_an_average():
     assert state.params == model.seen[29] == m_step(state.returned)
 
 
-def test_other_errors_pass():
-    class Broken(RandomInterceptModel):
-        def maximize(self, s, params):
-            raise ZeroDivisionError("of the user")
-
-    with pytest.raises(ZeroDivisionError, match="of the user"):
-        run_solver(FullBatch(), X, model=Broken())
-
-
 # ---------------------------------------------------------- same bits, and resuming
 
 
@@ -543,17 +534,6 @@ def test_a_run_that_ends_by_extrapolated_steps_is_resumed_anywhere():
     for checkpoint in saved[whole.judged_from - 2 :]:
         resumed = run(settings, X, pickle.loads(checkpoint))
         assert bits(resumed) == bits(whole)
-
-
-@OF_SOLVER
-@OF_SAMPLER
-def test_same_seed_same_bits(solver, sampler):
-    options = {"sampler": sampler, "step_size": Polynomial(0.5), "batch_size": 7}
-    first, second = (run_solver(solver, X, seed=3, **options) for _ in range(2))
-    assert bits(first) == bits(second)
-    other = run_solver(solver, X, seed=4, **options)
-    same = sampler.deterministic and isinstance(solver, FullBatch)
-    assert (bits(other) == bits(first)) == same
 
 
 def test_rows_do_not_depend_on_the_sampler():

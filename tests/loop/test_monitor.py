@@ -1,7 +1,5 @@
 """Objective and mean field, which has to be unbiased."""
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -139,28 +137,6 @@ def test_chains_and_streams_are_left_alone():
             assert np.isnan(states[1].history.objective).all()
             assert np.isfinite(states[0].history.objective).all()
             np.testing.assert_array_equal(states[0].returned, states[1].returned)
-
-
-def test_measuring_twice_does_not_move_the_run():
-    sampler = RandomWalk()
-    generators = spawn_generators(0)
-    expectation = Expectation(RandomInterceptModel(), sampler, X, None, generators)
-    expectation.start_chains(START)
-    before = copy.deepcopy(expectation.chains)
-    uses = [
-        generators.sampling.bit_generator.state["state"],
-        generators.acceptance.bit_generator.state["state"],
-        generators.indices.bit_generator.state["state"],
-    ]
-    monitor = Monitor(len(X), generators.monitoring, len(X))
-    monitor.measure(expectation, START, S, 1)
-    np.testing.assert_array_equal(expectation.chains.values, before.values)
-    assert expectation.chains.shared.length == before.shared.length
-    assert uses == [
-        generators.sampling.bit_generator.state["state"],
-        generators.acceptance.bit_generator.state["state"],
-        generators.indices.bit_generator.state["state"],
-    ]
 
 
 def test_monitor_passes_are_separate():

@@ -16,19 +16,13 @@ from sklearn.preprocessing import StandardScaler
 from sktem import StochasticEMGaussianMixture
 from sktem.schedules import Polynomial
 from sktem.solvers import FITTEM, VRTTEM
-
-PARAMETERS = ("weights_", "means_", "covariances_", "precisions_")
+from tests.oracles import assert_same
 
 
 def three_clusters(n=300, seed=0):
     rng = np.random.default_rng(seed)
     centres = np.array([[0.0, 0.0], [80.0, 0.0], [0.0, 8.0]])
     return rng.normal(size=(n, 2)) * [10, 1] + centres[np.arange(n) % 3]
-
-
-def assert_same(first, second):
-    for name in PARAMETERS:
-        assert_array_equal(getattr(first, name), getattr(second, name))
 
 
 def test_pipeline():
@@ -209,36 +203,6 @@ def test_repr_shows_what_was_changed():
     mixture = StochasticEMGaussianMixture(3, tol=0.1, solver="fittem")
     text = "StochasticEMGaussianMixture(n_components=3, solver='fittem', tol=0.1)"
     assert " ".join(repr(mixture).split()) == text
-
-
-def test_nested_parameters():
-    mixture = StochasticEMGaussianMixture(solver=VRTTEM(), step_size=Polynomial())
-    mixture.set_params(solver__rho=0.25, step_size__alpha=0.9)
-    assert mixture.solver.rho == 0.25 and mixture.step_size.alpha == 0.9
-    with pytest.raises(ValueError, match="Invalid parameter 'nothing'"):
-        mixture.set_params(solver__nothing=1)
-
-
-def test_out_of_core():
-    """Chunks of a file that is only mapped are as good as those of an array."""
-    X = three_clusters(4000)
-    mixture = StochasticEMGaussianMixture(3, random_state=0)
-    for chunk in np.array_split(X, 7):
-        chunk.flags.writeable = False
-        mixture.partial_fit(chunk)
-    whole = StochasticEMGaussianMixture(3, random_state=0).partial_fit(X)
-    assert_allclose(mixture.means_, whole.means_, rtol=1e-10, atol=1e-10)
-
-
-def test_memory_mapped_data(tmp_path):
-    X = three_clusters(1000)
-    path = tmp_path / "X.npy"
-    np.save(path, X)
-    mapped = np.load(path, mmap_mode="r")
-    for solver in ("em", "online", "fittem"):
-        settings = {"solver": solver, "random_state": 0, "tol": 1e-2}
-        from_file = StochasticEMGaussianMixture(3, **settings).fit(mapped)
-        assert_same(from_file, StochasticEMGaussianMixture(3, **settings).fit(X))
 
 
 def test_fits_in_threads_do_not_disturb_each_other():

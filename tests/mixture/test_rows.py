@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ from sktem.exceptions import FitWarning
 from sktem.mixture.start import StartRows
 from sktem.rows import Rows, as_rows
 from sktem.rows.checked import CheckedRows
+from tests import oracles
 from tests.rows.adapters import ADAPTERS, Chunked, names_of, table
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(3000, 3)) + rng.choice([-4, 0, 4], size=(3000, 1))
+assert_same = partial(oracles.assert_same, names=(*oracles.MIXTURE, "lower_bounds_"))
 SOLVERS = ["em", "saem", "mcem", "online", "isaem", "iem", "vrttem", "fittem"]
 
 
@@ -30,11 +33,6 @@ def fitted(rows, *, sample_weight=None, callback=None, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         return mixture.fit(rows, sample_weight=sample_weight)
-
-
-def assert_same(one, other):
-    for name in ("weights_", "means_", "covariances_", "lower_bounds_"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 @pytest.mark.parametrize("adapter", sorted(ADAPTERS))
@@ -255,16 +253,6 @@ def test_scores_by_blocks():
         np.testing.assert_allclose(one, score(X, **given), rtol=1e-12)
     with pytest.raises(ValueError, match="sample_weight has 7 entries, and X has 3000"):
         mixture.score(Chunked(X), sample_weight=np.ones(7))
-
-
-def test_names_of_columns():
-    mixture = fitted(table(X))
-    assert list(mixture.feature_names_in_) == names_of(X)
-    mixture.score(table(X))
-    with pytest.raises(ValueError, match="feature names should match"):
-        mixture.score(table(X).rename_columns(["x0", "x2", "x1"]))
-    with pytest.raises(ValueError, match="X has 2 features, but Stochastic"):
-        list(mixture.predict(Chunked(X[:, :2])))
 
 
 def test_bad_rows_are_named():

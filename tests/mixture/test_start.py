@@ -214,6 +214,7 @@ def test_callable_gets_data_number_and_random_state():
         lambda X, n, rng: np.full(len(X), n),
         lambda X, n, rng: np.full(len(X), -1),
         lambda X, n, rng: np.zeros(len(X)),
+        lambda X, n, rng: np.full(len(X), "a"),
         lambda X, n, rng: None,
     ],
     ids=[
@@ -225,6 +226,7 @@ def test_callable_gets_data_number_and_random_state():
         "label too large",
         "negative label",
         "labels of type float",
+        "text",
         "nothing",
     ],
 )

@@ -1,7 +1,6 @@
 """Own models that return what they must not: errors name the method and the shapes."""
 
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from sktem.models.contract import has_nan
 from sktem.solvers import SOLVERS
 from tests.defaults.mixture_models import ZeroInflatedPoisson as ZeroInflated
 from tests.defaults.mixture_models import ZipParams
+from tests.oracles import messages_of
 
 NAMES = sorted(set(SOLVERS) - {"biased-saem"})
 
@@ -156,12 +156,10 @@ def test_nan_in_mid_fit_keeps_the_last_parameters(solver, last, raises):
                 raise FloatingPointError("NaN")
             return super().posterior(X, params)
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        em = fit(Strict(last), COUNTS, solver=solver, tol=0, max_iter=60)
-    told = [w for w in caught if issubclass(w.category, FitWarning)]
+    settings = {"solver": solver, "tol": 0, "max_iter": 60}
+    em, told = messages_of(fit, Strict(last), COUNTS, kind=FitWarning, **settings)
     assert len(told) == 1
-    assert "maximize of Strict returned NaN" in str(told[0].message)
+    assert "maximize of Strict returned NaN" in told[0]
     assert np.isfinite(em.params_).all()
     assert em.statistics_ is None or np.isfinite(em.statistics_).all()
     assert not em.converged_

@@ -1,7 +1,5 @@
 """Curves of the record of a run."""
 
-import sys
-
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -92,9 +90,3 @@ def test_errors(pyplot, history):
         HistoryDisplay(History()).plot()
     with pytest.raises(NotFittedError):
         HistoryDisplay.from_estimator(StochasticEMGaussianMixture())
-
-
-def test_missing_matplotlib(monkeypatch, history):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"sktem\[plot\]"):
-        HistoryDisplay(history).plot()

@@ -144,15 +144,6 @@ def test_m_step_is_joint_least_squares():
     assert params.variance == pytest.approx(np.average(rest**2, weights=weights))
 
 
-def test_counts_without_excess_scatter():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 1))
-    y = np.round(np.exp(2 + 0.5 * X[:, 0]))  # less scatter than a Poisson law
-    fit = RobustPoissonRegressor(max_iter=100, tol=0).fit(X, y)
-    assert 0 < fit.sigma_ < 0.1
-    assert fit.coef_[0] == pytest.approx(0.5, abs=0.05)
-
-
 def test_negative_counts():
     with pytest.raises(ValueError, match="y must not be negative"):
         RobustPoissonRegressor().fit(np.ones((3, 1)), [1, 2, -1])

@@ -1,7 +1,5 @@
 """The contract of rows of a fit: one set of tests for every kind of carrier."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -129,10 +127,3 @@ def test_batches_visit_each_row_once(rows):
         assert (batch.values is None) == rows.can_take
         seen.append(batch.rows)
     np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(517))
-
-
-def test_rows_that_change_are_noticed():
-    lengths = iter([3, 3, 2, 2])
-    rows = CheckedRows(as_rows(lambda: iter([np.ones((next(lengths), 2))])))
-    with pytest.raises(ValueError, match="gave 3 rows at first and 2 on a later"):
-        rows.summed(partial(moments))

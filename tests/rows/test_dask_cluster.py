@@ -15,6 +15,7 @@ import pytest
 
 from sktem import RobustPoissonRegressor, StochasticEM, StochasticEMGaussianMixture
 from sktem.models import RandomInterceptModel
+from tests.rows.test_partitions import assert_same
 
 dask = pytest.importorskip("dask")
 # Workers are forked off a process that has imported what they need.
@@ -86,12 +87,6 @@ def dask_array(chunks, rows=X):
 def mixture(**settings):
     settings = {"max_iter": 2, "tol": 0, "random_state": 0} | settings
     return StochasticEMGaussianMixture(3, **settings)
-
-
-def assert_same(one, other):
-    for name in ("weights_", "means_", "covariances_", "lower_bounds_"):
-        found, expected = getattr(one, name), getattr(other, name)
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])

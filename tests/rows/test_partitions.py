@@ -1,6 +1,7 @@
 """Fits to Dask collections are the fits to the array, run by the threads of Dask."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sktem.models import GaussianMixtureModel, RandomInterceptModel
 from sktem.rows import partitions, tasks
 from sktem.rows.partitions import PartSum, joined_sums, total_of
 from sktem.samplers import MALA
+from tests import oracles
 
 da = pytest.importorskip("dask.array")
 pytestmark = pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
@@ -29,6 +31,9 @@ X = rng.normal(size=(N, 2)) + rng.choice([-4, 0, 4], size=(N, 1))
 CHUNKS = ((N,), (300,) * 3, (1, 0, 898, 1), (450, 0, 450), (90,) * 10)
 linear = 0.3 + X @ [0.1, -0.2] + 0.6 * np.random.default_rng(4).normal(size=N)
 counts = np.random.default_rng(5).poisson(np.exp(linear))
+assert_same = partial(
+    oracles.assert_same, rtol=1e-10, names=(*oracles.MIXTURE, "lower_bounds_")
+)
 SOLVERS = ("em", "mcem", "saem", "online", "vrttem")
 
 
@@ -39,12 +44,6 @@ def dask_array(chunks, rows=X):
 def mixture(**settings):
     settings = {"max_iter": 3, "tol": 0, "random_state": 0} | settings
     return StochasticEMGaussianMixture(3, **settings)
-
-
-def assert_same(one, other, atol=1e-10):
-    for name in ("weights_", "means_", "covariances_", "lower_bounds_"):
-        expected = getattr(other, name)
-        np.testing.assert_allclose(getattr(one, name), expected, rtol=1e-10, atol=atol)
 
 
 @pytest.mark.parametrize("chunks", CHUNKS)

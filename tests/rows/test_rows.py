@@ -262,14 +262,6 @@ def test_a_dropped_piece_is_noticed():
     assert len(rows) < 517
 
 
-def test_columns_of_subjects_are_named():
-    from sktem import NonlinearMixedEffectsRegressor
-
-    estimator = NonlinearMixedEffectsRegressor(np.exp, parameters={"a": 1.0})
-    with pytest.raises(TypeError, match="y must be the name or the index"):
-        estimator.fit(Chunked(X), np.zeros(517), np.arange(517))
-
-
 def test_lists_of_paths_are_read_in_their_order(tmp_path):
     for name, rows in (("b", X[:200]), ("a", X[200:300]), ("c", X[300:])):
         np.save(tmp_path / f"{name}.npy", rows)

@@ -7,9 +7,8 @@ from sktem import StochasticEM
 from sktem.loop.stream import Stream
 from sktem.models import RandomInterceptModel
 from sktem.samplers import MALA, SAMPLERS, ULA, ExactDraws, ExactExpectation, RandomWalk
-from sktem.samplers.base import Sampler
-from sktem.samplers.compatibility import check_compatible, resolve_part
-from sktem.solvers import ISAEM, SOLVERS, FullBatch
+from sktem.samplers.compatibility import check_compatible
+from sktem.solvers import ISAEM, FullBatch
 from tests.oracles import START, Target, run_solver, start_run
 
 
@@ -71,23 +70,3 @@ def test_stream_refuses():
     settings, _ = start_run(FullBatch(), None, model=OnlyLatents(), params=START)
     with pytest.raises(TypeError, match="ExactExpectation cannot sample OnlyLatents"):
         Stream(settings)
-
-
-def test_unknown_names_list_the_known_ones():
-    with pytest.raises(ValueError) as caught:
-        resolve_part("sgd", SOLVERS, object, "solver")
-    assert all(repr(name) in str(caught.value) for name in SOLVERS)
-    with pytest.raises(ValueError) as caught:
-        resolve_part("nuts", SAMPLERS, Sampler, "sampler")
-    assert all(repr(name) in str(caught.value) for name in SAMPLERS)
-
-
-@pytest.mark.parametrize("wrong", [3, None, RandomWalk])
-def test_neither_name_nor_instance(wrong):
-    with pytest.raises(TypeError, match="an instance of Sampler, got"):
-        resolve_part(wrong, SAMPLERS, Sampler, "sampler")
-
-
-def test_instance_is_taken_as_it_is():
-    sampler = RandomWalk(scale=2.0)
-    assert resolve_part(sampler, SAMPLERS, Sampler, "sampler") is sampler

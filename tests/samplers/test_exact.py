@@ -136,18 +136,3 @@ def test_what_is_required_is_used(name):
             generators = spawn_generators(0)
             Z = sampler.start(model, X, START, generators.initialisation)
             sampler.draw(model, X, Z, START, generators)
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_clone_pickle_repr(name):
-    sampler = SAMPLERS[name]()
-    changes = {key: 3 for key in sampler.get_params()}
-    sampler.set_params(**changes)
-    for copied in (clone(sampler), pickle.loads(pickle.dumps(sampler))):
-        assert copied.get_params() == changes
-        assert repr(copied) == repr(sampler)
-
-
-def test_base_class_does_not_draw():
-    with pytest.raises(TypeError, match="abstract"):
-        Sampler()

@@ -33,17 +33,6 @@ def intercept_chains(sampler, seed, n_draws, n_rows=4000):
     return positions(Z)[:, 0, 0], mean[0], variance, info
 
 
-def test_bias_of_ula_shrinks_with_its_step(global_random_seed):
-    excess = []
-    for step, n_draws in ((0.1, 40), (0.05, 80), (0.0125, 300)):
-        z, mean, variance, _ = intercept_chains(ULA(step), global_random_seed, n_draws)
-        squares = (z - mean) ** 2
-        assert standard_errors(squares, ula_variance(variance, step))[0] < LIMIT
-        excess.append(squares.mean() - variance)
-    assert excess[0] > excess[1] > excess[2]
-    assert excess[0] > 3 * abs(excess[2])
-
-
 def expected_bias(variance, step):
     """Mean rejection of ULA's moves on a Gaussian, by quadrature over two states."""
     grid = np.linspace(-8, 8, 801)

@@ -315,11 +315,6 @@ def test_registry_and_protocol(name):
         assert solver.default_step_size(mc)(9) == pytest.approx(1 / 3)
 
 
-def test_base_class_has_no_proxy():
-    with pytest.raises(TypeError, match="abstract"):
-        Solver()
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_exact_vrttem_takes_differences_from_the_parameters_of_its_anchor(weighted):
     """Values of the anchor are those of its own parameters."""

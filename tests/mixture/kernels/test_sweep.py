@@ -458,23 +458,6 @@ def test_no_sweep(model, sampler, solver):
     assert find(model, sampler, solver) is None
 
 
-def test_no_draws_is_an_error():
-    model = GaussianMixtureModel(2, covariance_type="unit")
-    with pytest.raises(ValueError, match="n_draws"):
-        run_loop(model, ExactDraws(n_draws=0), OnlineEM(), make_rows(20, 1))
-
-
-@pytest.mark.parametrize("n_rows", [2, 7, 1000, 100_000, 5_000_000_000])
-def test_numbers_drawn_in_blocks(n_rows):
-    single, block = (np.random.default_rng(3) for _ in range(2))
-    one_by_one = [single.integers(n_rows, size=1)[0] for _ in range(1001)]
-    assert (block.integers(n_rows, size=(143, 7)).ravel() == one_by_one).all()
-    assert single.bit_generator.state == block.bit_generator.state
-    uniforms = [single.random((1, 3)) for _ in range(50)]
-    assert (block.random((25, 2, 3)).reshape(50, 1, 3) == uniforms).all()
-    assert single.bit_generator.state == block.bit_generator.state
-
-
 def test_few_argument_types_are_compiled(monkeypatch):
     """Whatever is weighted, drawn, remembered, or done again after a step with care."""
     monkeypatch.setattr("sktem.loop.sweeps.MOST_VALUES", 80)
