@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sktem.exceptions import FitWarning
 
 __all__ = [
+    "equal_rows",
     "event_message",
     "users_frame",
     "warn_of_parameters",
@@ -134,15 +135,19 @@ def event_message(what: str, events, where: str = "") -> str:
     return f"{message}; {', or '.join(advice)} may help." if advice else f"{message}."
 
 
+def equal_rows(sample_weight) -> float:
+    """Return how many rows of equal weight these are worth, ``sum(w)^2 / sum(w^2)``."""
+    shares = sample_weight / sample_weight.max()  # squares of others may be 0 or inf
+    return float(shares.sum() ** 2 / (shares**2).sum())
+
+
 def warn_of_parameters(n_parameters: int, n_rows: float, sample_weight=None) -> None:
     """Warn of too many free parameters for the likelihood of new rows.
 
     It is expected to be lower than that of the rows of the fit by the parameters over
-    the rows (Akaike), or more. Weights are worth ``sum(w)^2 / sum(w^2)`` rows (Kish).
+    the rows (Akaike), or more; for rows with weights by Kish's number of equal ones.
     """
-    worth = float(n_rows)
-    if sample_weight is not None:
-        worth = sample_weight.sum() ** 2 / (sample_weight**2).sum()
+    worth = float(n_rows) if sample_weight is None else equal_rows(sample_weight)
     if n_parameters > LIMITS.optimism * worth:
         warn_user(
             f"{n_parameters} free parameters have been learned of {worth:.4g} rows: "

@@ -18,7 +18,7 @@ from sktem.estimators.by_blocks import (
     checked_rows,
     each_block,
 )
-from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.fit_warnings import equal_rows, warn_user
 from sktem.estimators.parameters import (
     Average,
     BatchSize,
@@ -270,7 +270,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
 
     def _warn_of_few(self, weights):
         """Warn where the coefficients can follow every count."""
-        effective, n = weights.sum() ** 2 / (weights**2).sum(), 1 + self.n_features_in_
+        effective, n = equal_rows(weights), 1 + self.n_features_in_
         if effective <= n:
             equal = np.ptp(weights) == 0
             rows = f"{effective:.3g} rows" if equal else (
