@@ -20,6 +20,7 @@ import pandas as pd
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
+from sktem.plotting import IndividualFitDisplay
 
 rng = np.random.default_rng(0)
 n, times, limit = 24, np.array([0.0, 0.5, 2.0, 6.0, 12.0, 18.0, 24.0]), 0.6
@@ -94,4 +95,20 @@ ax.set(
     xlabel="time (h)", ylabel="concentration (mg/L)", yscale="log", ylim=(0.15, None)
 )
 ax.legend(frameon=False)
+plt.show()
+
+# %%
+# Curves of subjects
+# ------------------
+# Of a subject with few samples above the limit the curve stays near that of the
+# population; points on the limit stand for what lies below it.
+
+records = read_nonmem(censored)
+fit = fits["censored (M3)"]
+display = IndividualFitDisplay.from_estimator(fit, records, n_subjects=8)
+for ax in display.axes_:
+    ax.axhline(limit, c="0.4", ls=":", lw=1)
+    ax.set(yscale="log", ylim=(0.15, 8))
+    ax.set_yticks([0.2, 1, 5], ["0.2", "1", "5"])
+    ax.minorticks_off()
 plt.show()
