@@ -1,4 +1,4 @@
-"""Right-hand sides as function pointers, so that integrators are compiled once."""
+"""Right-hand sides as addresses, so that integrators are compiled once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inspect import getclosurevars
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-__all__ = ["check_values", "compilable", "compiled_rhs", "pointer_to"]
+__all__ = ["address_of", "check_values", "compilable", "compiled_rhs"]
 
 
 class RightHandSide(NamedTuple):
@@ -16,13 +16,13 @@ class RightHandSide(NamedTuple):
 
     Attributes
     ----------
-    pointer : object
-        The function pointer.
+    address : int
+        Where it is.
     dispatcher : object
-        The compiled function; the pointer is valid as long as it lives.
+        The compiled function; the address is valid as long as it lives.
     """
 
-    pointer: Any
+    address: int
     dispatcher: Any
 
 
@@ -69,10 +69,10 @@ def check_values(function, p, n_states) -> None:
 
 
 @cache
-def pointer_to(dispatcher) -> RightHandSide:
-    """Return a compiled ``f(t, amounts, psi, result)`` as a function pointer.
+def address_of(dispatcher) -> RightHandSide:
+    """Return the address of a compiled ``f(t, amounts, psi, result)``.
 
-    Its arguments are arrays as C passes them. Code that takes the pointer is compiled
+    Its arguments are arrays as C passes them. Code that takes the address is compiled
     once for all functions, and kept.
     """
     from numba import types
@@ -83,31 +83,23 @@ def pointer_to(dispatcher) -> RightHandSide:
         dispatcher.compile(signature)
     result = dispatcher.overloads[signature.args]
 
-    class Pointer(types.WrapperAddressProtocol):
-        def __wrapper_address__(self):
-            name = result.fndesc.llvm_cfunc_wrapper_name
-            return result.library.get_pointer_to_function(name)
-
-        def signature(self):
-            return signature
-
-    return RightHandSide(Pointer(), dispatcher)
+    name = result.fndesc.llvm_func_name
+    address = result.library.get_pointer_to_function(name)
+    return RightHandSide(address, dispatcher)
 
 
 def compiled_rhs(function, record, n_states) -> RightHandSide:
-    """Return a user's compiled ``rhs(t, A, p)`` as a function pointer.
+    """Return a user's compiled ``rhs(t, A, p)`` as an address.
 
     ``record`` is the class of named tuples that p is.
     """
     from numba import carray, njit
-    from numba.np.unsafe.ndarray import to_fixed_tuple
 
-    n_parameters = len(record._fields)
+    from sktem.kernels.borrowed import fields
 
     def write(t, amounts, psi, result):
-        p = record(*to_fixed_tuple(carray(psi, (n_parameters,)), n_parameters))
-        values = function(t, carray(amounts, (n_states,)), p)
+        values = function(t, carray(amounts, (n_states,)), fields(psi, record))
         for j in range(n_states):
             result[j] = values[j]
 
-    return pointer_to(njit(write))
+    return address_of(njit(write))

@@ -241,7 +241,7 @@ class _Mammillary(CompartmentModel):
 
     def _integrate(self, records, steps, psi, amounts):
         """Write amounts by integration."""
-        from sktem.compartments.functions import pointer_to
+        from sktem.compartments.functions import address_of
         from sktem.compartments.kernels import integrate, stepping
         from sktem.compartments.kernels import mammillary as places
 
@@ -285,9 +285,9 @@ class _Mammillary(CompartmentModel):
             0,
             1 if self._is_exact_transit else None,
         )
-        rhs = pointer_to(places.derivatives)
+        rhs = address_of(places.derivatives)
         integrate.integrate(
-            rhs.pointer, control, steps, table, psi.of_record, initial, 0,
+            rhs.address, control, steps, table, psi.of_record, initial, 0,
             records.n_subjects, amounts,
         )  # fmt: skip
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from sktem.choices import check_choice, check_number
 from sktem.compartments.functions import (
+    address_of,
     check_values,
     compilable,
     compiled_rhs,
-    pointer_to,
 )
 from sktem.compartments.linear_forms import linear_equations
 from sktem.compartments.models import CompartmentModel
@@ -35,7 +35,7 @@ class ODE(CompartmentModel):
 
     The integrator starts anew at each dose, end of an infusion and record. Linear
     equations with constants that depend on parameters alone are solved exactly instead,
-    by exponentials of their matrices, which is ten times as fast: they are known by
+    by exponentials of their matrices, which is three times as fast: they are known by
     calling ``rhs`` with objects that allow nothing else. For that it has to be without
     branches, ``try`` and arrays that it fills: ``return -p.K * A[0], p.K * A[0]``.
 
@@ -47,7 +47,7 @@ class ODE(CompartmentModel):
         by position. Doses are added by the model. A function of ``numba.njit``, or
         plain Python, which is compiled too where numba takes it, nothing is raised, and
         modules and compiled functions are all that it uses from outside: others are
-        slower by orders of magnitude.
+        slower by orders of magnitude. Predictions are NaN where a compiled one raises.
     parameters : sequence of str
         Names of the parameters.
     n_states : int
@@ -191,7 +191,7 @@ class ODE(CompartmentModel):
             if not compiled:
                 return scipy_amounts(self, SCIPY_METHODS, steps, values, initial, psi)
         else:
-            compiled = pointer_to(matrix_exponential.unused)
+            compiled = address_of(matrix_exponential.unused)
             values = equations.reshape(len(values), -1)
         control = stepping.Control(
             float(self.rtol), float(self.atol), int(self.max_steps), 0, 0, -1,
@@ -199,7 +199,7 @@ class ODE(CompartmentModel):
         )  # fmt: skip
         amounts = np.empty((len(records), self.n_states))
         integrate.integrate(
-            compiled.pointer, control, steps, values, psi.of_record, initial, 0,
+            compiled.address, control, steps, values, psi.of_record, initial, 0,
             records.n_subjects, amounts,
         )  # fmt: skip
         return amounts

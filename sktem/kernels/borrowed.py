@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from llvmlite import ir
 from numba.core import types as numba_types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
@@ -60,6 +61,42 @@ def offset(typingctx, pointer, count):
         return builder.gep(*arguments[:1], [arguments[1]])
 
     return pointer(pointer, types.intp), codegen
+
+
+@intrinsic
+def fields(typingctx, pointer, kind):
+    """Return the numbers from an address on as a named tuple of a class."""
+    named = kind.instance_class
+    count = len(named._fields)
+
+    def codegen(context, builder, signature, arguments):
+        places = [ir.Constant(ir.IntType(64), k) for k in range(count)]
+        values = [builder.load(builder.gep(arguments[0], [k])) for k in places]
+        return context.make_tuple(builder, signature.return_type, values)
+
+    return types.NamedUniTuple(pointer.dtype, count, named)(pointer, kind), codegen
+
+
+@intrinsic
+def call(typingctx, function, t, amounts, psi, result):
+    """Call a compiled function at an address, ``f(t, amounts, psi, result)``.
+
+    The first result is NaN where it raised something. Numba's own pointers to functions
+    take longer than a short function.
+    """
+
+    def codegen(context, builder, signature, arguments):
+        convention, kinds = context.call_conv, signature.args[1:]
+        kind = convention.get_function_type(types.none, kinds).as_pointer()
+        place = builder.inttoptr(arguments[0], kind)
+        status, _ = convention.call_function(
+            builder, place, types.none, kinds, arguments[1:]
+        )
+        with builder.if_then(status.is_error, likely=False):
+            builder.store(ir.Constant(ir.DoubleType(), float("nan")), arguments[-1])
+        return context.get_dummy_value()
+
+    return types.void(function, t, amounts, psi, result), codegen
 
 
 def is_none(kind, name) -> bool:

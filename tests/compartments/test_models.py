@@ -434,6 +434,37 @@ def test_impossible_parameters_of_doses_predict_nothing(rate, wrong):
     assert np.isfinite(OneCompartment().predict(regimen(rate=rate), psi | right)).all()
 
 
+def test_subjects_do_not_know_of_each_other():
+    """Subjects are integrated side by side, each with steps of its own."""
+
+    @njit
+    def rhs(t, A, p):
+        if p.KM < 0:
+            raise ValueError("never seen")
+        return (-p.VMAX * A[0] / (p.KM + A[0]),)
+
+    n = 21
+    rng = np.random.default_rng(0)
+    offsets = np.cumsum(rng.uniform(0, 3, (n, 6)), axis=1)
+    rows = {
+        "ID": np.repeat(np.arange(n), 7), "AMT": np.tile([50.0] + [0.0] * 6, n),
+        "TIME": np.column_stack([np.zeros(n), offsets]).ravel(),
+        "II": np.full(7 * n, 4.0), "ADDL": np.tile([2] + [0] * 6, n),
+        "SS": np.repeat(np.arange(n) % 3 == 0, 7) * np.tile([1] + [0] * 6, n),
+    }  # fmt: skip
+    data = read_nonmem(rows)
+    psi = {"VMAX": rng.uniform(20, 60, n), "KM": rng.uniform(1, 30, n)}
+    psi["KM"][4] = -1.0  # raises
+    psi["VMAX"][7] = np.nan
+    model = ODE(rhs, parameters=["VMAX", "KM"], n_states=1)
+    together = model.predict(data, psi).reshape(n, 7)
+    for i in range(n):
+        own = {name: values[i] for name, values in psi.items()}
+        alone = model.predict(data.take([i]), own)
+        np.testing.assert_array_equal(together[i], alone)
+        assert np.isfinite(alone).all() == (i not in (4, 7)), i
+
+
 @pytest.mark.parametrize("rhs", [saturated, njit(saturated), pairs])
 def test_as_many_derivatives_as_states(rhs):
     for n_states in (2, 3):

@@ -3,20 +3,21 @@
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import njit
 from scipy.integrate import DOP853
 
 from sktem.compartments.kernels.matrix_exponential import propagate
 from sktem.compartments.kernels.transit import advance_exactly
+from sktem.kernels.borrowed import call, offset
 from sktem.kernels.options import INNER
 
-#: Coefficients of Dormand and Prince's method of order 8 and of its errors.
-STAGES, NODES, WEIGHTS = DOP853.A.copy(), DOP853.C.copy(), DOP853.B.copy()
-ERRORS_5, ERRORS_3 = DOP853.E5[:12].copy(), DOP853.E3[:12].copy()
-#: The first column, but for column 0, of each row of stages that is not zero, and of
-#: weights.
-FIRST = (1, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3)
-FIRST_WEIGHT = 5
+#: Coefficients of Dormand and Prince's method of order 8, a row for the amounts at each
+#: of its stages, and after them those of a step and of its two errors.
+WEIGHTS = np.vstack([DOP853.A[:12], DOP853.B, DOP853.E5[:12], DOP853.E3[:12]])
+NODES = DOP853.C[:12].copy()
+#: The first column, but for column 0, of each row that is not zero.
+FIRST = (1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 5, 5, 5)
 #: A first step, in which amounts change by this share of the largest.
 FIRST_STEP = 0.1
 
@@ -64,36 +65,58 @@ class Doses(NamedTuple):
     Attributes
     ----------
     time, amount : pointer
-        When they were given, and how much.
+        When they were given, and how much, ``room`` of each lane.
     n_doses : pointer
-        How many there are.
+        How many there are in each lane.
+    room : int
+        How many there may be.
     """
 
     time: Any
     amount: Any
     n_doses: Any
+    room: int
 
 
 class Work(NamedTuple):
-    """Addresses of the work arrays of a subject.
+    """Addresses of the work arrays of some subjects side by side, one in each lane.
+
+    Stages of a step wait for each other; those of other subjects do not.
 
     Attributes
     ----------
+    lanes : int
+        How many there are.
     slopes : pointer
-        Those of the stages of a step, 12 for each state.
-    trial, slope : pointer
-        Amounts at a stage, and their slopes.
-    largest, step : pointer
-        Largest amount so far, and the length of the next step, 0 where it is not known.
+        Those of the stages of a step, 12 times those of all states of all lanes.
+    trial, lengths, errors : pointer
+        Amounts at a stage, lengths of the step, and two errors of it, of all states.
+    row : pointer
+        Where the parameters of each lane begin in psi.
+    start, elapsed, done : pointer
+        Begin and length of the interval of each lane, and how much of it is done.
+    length, step, n_steps : pointer
+        Length of a step, of the next one, 0 where it is not known, and how many there
+        have been.
+    largest : pointer
+        Largest amount so far of each lane.
     matrices : pointer
         Work array of linear equations.
     """
 
+    lanes: int
     slopes: Any
     trial: Any
-    slope: Any
-    largest: Any
+    lengths: Any
+    errors: Any
+    row: Any
+    start: Any
+    elapsed: Any
+    done: Any
+    length: Any
     step: Any
+    n_steps: Any
+    largest: Any
     matrices: Any
 
 
@@ -119,98 +142,169 @@ def input_density(kind, t, psi, place):
 
 
 @njit(**INNER, error_model="numpy")
-def _stage(rhs, control, t, amounts, psi, rates, doses, work, stage):
-    """Write slopes of a stage: the right-hand side, infusions and what enters."""
-    rhs(t, amounts, psi, work.slope)
-    for j in range(control.n_states):
-        work.slopes[12 * j + stage] = work.slope[j] + rates[j]
-    if control.input_kind:
-        for k in range(doses.n_doses[0]):
-            work.slopes[stage] += doses.amount[k] * input_density(
-                control.input_kind, t - doses.time[k], psi, control.input_place
+def doses_of(doses, lane):
+    """Return the addresses of the doses of a lane."""
+    return Doses(
+        offset(doses.time, lane * doses.room),
+        offset(doses.amount, lane * doses.room),
+        offset(doses.n_doses, lane),
+        doses.room,
+    )
+
+
+@njit(**INNER, error_model="numpy")
+def _slopes(rhs, control, stage, lanes, amounts, psi, rates, doses, work):
+    """Write slopes of a stage of some lanes, with infusions and what else enters."""
+    first, last = lanes
+    n, slopes = (
+        control.n_states,
+        offset(work.slopes, stage * control.n_states * work.lanes),
+    )
+    for lane in range(first, last):
+        t = work.start[lane] + work.done[lane] + NODES[stage] * work.length[lane]
+        values = offset(psi, work.row[lane])
+        call(rhs, t, offset(amounts, n * lane), values, offset(slopes, n * lane))
+    for i in range(n * first, n * last):
+        slopes[i] += rates[i]
+    if not control.input_kind:
+        return
+    for lane in range(first, last):
+        t = work.start[lane] + work.done[lane] + NODES[stage] * work.length[lane]
+        values, own = offset(psi, work.row[lane]), doses_of(doses, lane)
+        for k in range(own.n_doses[0]):
+            slopes[n * lane] += own.amount[k] * input_density(
+                control.input_kind, t - own.time[k], values, control.input_place
             )
 
 
 @njit(**INNER, error_model="numpy")
-def _step(rhs, control, t, h, amounts, psi, rates, doses, work):
-    """Write the amounts after a step, given the first slopes, and return its error."""
-    slopes, trial, n = work.slopes, work.trial, control.n_states
-    for s in range(1, 12):
-        for j in range(n):
-            total = STAGES[s, 0] * slopes[12 * j]
-            for k in range(FIRST[s], s):
-                total += STAGES[s, k] * slopes[12 * j + k]
-            trial[j] = amounts[j] + h * total
-        _stage(rhs, control, t + NODES[s] * h, trial, psi, rates, doses, work, s)
+def _combine(row, last, count, slopes, out):
+    """Write sums of the slopes of the stages before the last, with weights of a row."""
+    weight = WEIGHTS[row, 0]
+    for i in range(count):
+        out[i] = weight * slopes[i]
+    for k in range(FIRST[row], last):
+        weight, slope = WEIGHTS[row, k], offset(slopes, k * count)
+        for i in range(count):
+            out[i] += weight * slope[i]
+
+
+@njit(**INNER, error_model="numpy")
+def step(rhs, control, amounts, psi, rates, doses, work):
+    """Write the amounts after a step of all lanes, and its errors."""
+    n, trial, lengths = control.n_states, work.trial, work.lengths
+    count = n * work.lanes
+    for i in range(count):
+        lengths[i], trial[i] = work.length[i // n], amounts[i]
+    for s in range(12):
+        if s > 0:
+            _combine(s, s, count, work.slopes, trial)
+            for i in range(count):
+                trial[i] = amounts[i] + lengths[i] * trial[i]
+        _slopes(rhs, control, s, (0, work.lanes), trial, psi, rates, doses, work)
+    _combine(12, 12, count, work.slopes, trial)
+    for i in range(count):
+        trial[i] = amounts[i] + lengths[i] * trial[i]
+    _combine(13, 12, count, work.slopes, work.errors)
+    _combine(14, 12, count, work.slopes, offset(work.errors, count))
+
+
+@njit(**INNER, error_model="numpy")
+def begin(rhs, control, lane, interval, amounts, psi, rates, doses, work):
+    """Begin an interval of a lane, of which start and length are given.
+
+    The first step has the length that the last interval left.
+    """
+    work.start[lane], work.elapsed[lane] = interval
+    work.done[lane] = work.n_steps[lane] = 0.0
+    n, elapsed = control.n_states, work.elapsed[lane]
+    largest = max(work.largest[lane], 1e-300)
+    for i in range(n * lane, n * lane + n):
+        largest = max(largest, abs(amounts[i]))
+    if work.step[lane] == 0.0:
+        lanes = (lane, lane + 1)
+        _slopes(rhs, control, 0, lanes, amounts, psi, rates, doses, work)
+        h, speed = elapsed, 0.0
+        for i in range(n * lane, n * lane + n):
+            speed = max(speed, abs(work.slopes[i]))
+        if speed > 0.0:
+            largest = max(largest, 1e-8 * speed * elapsed)
+            h = min(h, FIRST_STEP * largest / speed)
+        work.step[lane] = max(h, 1e-6 * elapsed)
+    work.largest[lane] = largest
+    work.length[lane] = _next_length(lane, work)
+
+
+@njit(**INNER, error_model="numpy")
+def _next_length(lane, work):
+    """Return the length of the next step of a lane."""
+    left, h = work.elapsed[lane] - work.done[lane], work.step[lane]
+    return left if h >= left - 1e-12 * work.elapsed[lane] else h
+
+
+@njit(**INNER, error_model="numpy")
+def finished(control, lane, amounts, work):
+    """Take the step of a lane if its error is small; return if its interval is over.
+
+    Amounts are NaN where the step becomes too short or there are too many.
+    """
+    n, length, h = control.n_states, work.length[lane], work.step[lane]
+    states, thirds = range(n * lane, n * lane + n), offset(work.errors, n * work.lanes)
     fifth = third = 0.0
-    for j in range(n):
-        total = WEIGHTS[0] * slopes[12 * j]
-        of_fifth, of_third = ERRORS_5[0] * slopes[12 * j], ERRORS_3[0] * slopes[12 * j]
-        for k in range(FIRST_WEIGHT, 12):
-            total += WEIGHTS[k] * slopes[12 * j + k]
-            of_fifth += ERRORS_5[k] * slopes[12 * j + k]
-            of_third += ERRORS_3[k] * slopes[12 * j + k]
-        trial[j] = amounts[j] + h * total
-        size = max(abs(amounts[j]), abs(trial[j]))
-        scale = control.relative * size + control.absolute * work.largest[0]
-        fifth += (of_fifth / scale) ** 2
-        third += (of_third / scale) ** 2
-    if fifth == 0.0 and third == 0.0:
-        return 0.0
-    return h * fifth / math.sqrt((fifth + 0.01 * third) * n)
+    for i in states:
+        size = max(abs(amounts[i]), abs(work.trial[i]))
+        scale = control.relative * size + control.absolute * work.largest[lane]
+        fifth += (work.errors[i] / scale) ** 2
+        third += (thirds[i] / scale) ** 2
+    error = 0.0
+    if not (fifth == 0.0 and third == 0.0):
+        error = length * fifth / math.sqrt((fifth + 0.01 * third) * n)
+    is_last = work.done[lane] + length >= work.elapsed[lane] * (1 - 1e-12)
+    work.n_steps[lane] += 1
+    if error <= 1.0:
+        work.done[lane] += length
+        for i in states:
+            amounts[i] = work.trial[i]
+            work.largest[lane] = max(work.largest[lane], abs(amounts[i]))
+        grown = length * min(10.0, 0.9 * max(error, 1e-10) ** -0.125)
+        work.step[lane] = max(h, grown) if is_last else grown
+        if is_last:
+            return True
+    elif error < math.inf:
+        work.step[lane] = length * max(0.2, 0.9 * error**-0.125)
+    else:
+        work.step[lane] = 0.1 * length
+    shortest = 1e-13 * max(work.elapsed[lane], abs(work.start[lane]))
+    if work.n_steps[lane] >= control.most_steps or work.step[lane] < shortest:
+        for i in states:
+            amounts[i] = math.nan
+        return True
+    work.length[lane] = _next_length(lane, work)
+    return False
+
+
+@njit(**INNER, error_model="numpy")
+def moved(control, t, elapsed, amounts, psi, rates, doses, work):
+    """Move amounts by a time, and return whether there is nothing to integrate."""
+    if elapsed <= 0.0:
+        return True
+    if advance_exactly(control, t, elapsed, amounts, psi, rates, doses, work):
+        return True
+    if control.is_linear:
+        propagate(control.n_states, elapsed, amounts, psi, rates, work.matrices)
+    return control.is_linear == 1
 
 
 @njit(**INNER, error_model="numpy")
 def advance(rhs, control, t, elapsed, amounts, psi, rates, doses, work):
-    """Move amounts by a time as ``scipy.integrate.solve_ivp`` does with "DOP853".
-
-    They are NaN where the step becomes too short or there are too many. The first step
-    has the length that the last time left.
-    """
-    if elapsed <= 0.0:
+    """Move amounts by a time as ``scipy.integrate.solve_ivp`` does with "DOP853"."""
+    if moved(control, t, elapsed, amounts, psi, rates, doses, work):
         return
-    if advance_exactly(control, t, elapsed, amounts, psi, rates, doses, work):
-        return
-    if control.is_linear:
-        propagate(control.n_states, elapsed, amounts, psi, rates, work.matrices)
-        return
-    n, done = control.n_states, 0.0
-    _stage(rhs, control, t, amounts, psi, rates, doses, work, 0)
-    speed = 0.0
-    for j in range(n):
-        work.largest[0] = max(work.largest[0], abs(amounts[j]))
-        speed = max(speed, abs(work.slopes[12 * j]))
-    work.largest[0] = max(work.largest[0], 1e-300)
-    h = work.step[0]
-    if h == 0.0:
-        h = elapsed
-        if speed > 0.0:
-            work.largest[0] = max(work.largest[0], 1e-8 * speed * elapsed)
-            h = min(h, FIRST_STEP * work.largest[0] / speed)
-        h = max(h, 1e-6 * elapsed)
-    for _ in range(control.most_steps):
-        last = done + h >= elapsed * (1 - 1e-12)
-        length = elapsed - done if last else h
-        error = _step(rhs, control, t + done, length, amounts, psi, rates, doses, work)
-        if error <= 1.0:
-            done += length
-            for j in range(n):
-                amounts[j] = work.trial[j]
-                work.largest[0] = max(work.largest[0], abs(amounts[j]))
-            grown = length * min(10.0, 0.9 * max(error, 1e-10) ** -0.125)
-            if last:
-                work.step[0] = max(h, grown)
-                return
-            h = grown
-            _stage(rhs, control, t + done, amounts, psi, rates, doses, work, 0)
-        elif error < math.inf:
-            h = length * max(0.2, 0.9 * error**-0.125)
-        else:
-            h = 0.1 * length
-        if h < 1e-13 * max(elapsed, abs(t)):
-            break
-    for j in range(n):
-        amounts[j] = math.nan
+    begin(rhs, control, 0, (t, elapsed), amounts, psi, rates, doses, work)
+    while True:
+        step(rhs, control, amounts, psi, rates, doses, work)
+        if finished(control, 0, amounts, work):
+            return
 
 
 @njit(**INNER, error_model="numpy")
