@@ -11,13 +11,13 @@ import os
 import pickle
 import re
 import tempfile
-import warnings
 from numbers import Integral
 from pathlib import Path
 
 import joblib
 import numpy as np
 
+from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
 __all__ = ["Checkpoint", "LogLikelihoodMonitor"]
@@ -119,11 +119,10 @@ class Checkpoint(_FitCallback):
         with open(self.path, "rb") as file:
             signature, progress = pickle.load(file)
         if signature != self._signature:
-            warnings.warn(
+            warn_user(
                 f"{self.path} belongs to a fit with other parameters or data: it is "
                 "not used, and will be overwritten",
                 FitWarning,
-                stacklevel=3,
             )
             return None
         return progress

@@ -202,9 +202,10 @@ def test_a_file_of_another_fit_is_not_used(change, tmp_path):
     with pytest.raises(KilledError):
         mixture(**base).set_callbacks(Checkpoint(path), kill_at(3)).fit(data())
     base.update(settings, max_iter=5)
-    with pytest.warns(FitWarning, match="belongs to a fit with other parameters"):
+    with pytest.warns(FitWarning, match="belongs to a fit with other") as caught:
         found = mixture(**{**base, "tol": 0.0}).set_callbacks(Checkpoint(path))
         found.fit(**arguments)
+    assert caught[0].filename == __file__
     assert_same(found, mixture(**{**base, "tol": 0.0}).fit(**arguments))
     # And it has been overwritten.
     again = mixture(**{**base, "tol": 0.0}).set_callbacks(Checkpoint(path))

@@ -71,7 +71,7 @@ class LatentMemory:
         """Remember the parameters of a visit, and forget those of no row."""
         if self.visits is None:
             self.visits = np.full(self.n_rows, -1, dtype=np.int64)
-        number = max(self.visited, default=-1) + 1
+        number = next(reversed(self.visited), -1) + 1  # they increase
         last = self.visited.get(number - 1)
         if last is params:
             number -= 1

@@ -54,7 +54,10 @@ class RowGenerator(np.random.Generator):
         """Return the generator of rows that have been repeated, each on its own."""
         copies = COPY * np.arange(count)
         rows = (self.rows[:, None] + copies).ravel()
-        return RowGenerator(self.bit_generator, self.key, rows)
+        repeated = RowGenerator(self.bit_generator, self.key, rows)
+        # The first copy is the row itself, whose next numbers are those not yet used.
+        repeated.n_used = self.n_used
+        return repeated
 
     def _width(self, size, *arguments) -> tuple[Any, int]:
         """Return shape and numbers per row; no shape if rows are not the first axis."""

@@ -500,7 +500,6 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     def _check_parameters(self):
         check_n_states(self)
         self._check_number("n_init", Integral, 1)
-        self._check_number("verbose_interval", Integral, 1)
         self._check_number("tol", Real, 0)
 
     def _settings(self, model, n_rows=None, *, batch_size=None):

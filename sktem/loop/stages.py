@@ -58,6 +58,9 @@ def enter_stage(settings: RunSettings, state: RunState) -> None:
     """Prepare the state for a stage that is not the first one."""
     state.judged_from, state.stale_epochs = len(state.history), 0
     state.converged, state.best_objective = False, -np.inf
+    if settings.solver.n_index_sets == 0:
+        # Batches of the stage before would be drawn, and read, for nothing.
+        state.selectors = []
     if isinstance(settings.solver, SQUAREM):
         state.accelerated, state.solver.own = True, Acceleration()
 

@@ -19,6 +19,7 @@ from sktem.loop.state import RunSettings, RunState
 from sktem.models.contract import has_nan, maximized, nan_message
 from sktem.rows.held import count_rows
 from sktem.samplers.compatibility import check_compatible
+from sktem.schedules import Schedule
 
 __all__ = ["BatchGrowth", "Stream", "StreamState"]
 
@@ -150,6 +151,9 @@ class Stream:
         """Step for rows of weight ``mass`` that come next."""
         batch, step_size = self.settings.batch_size, self.settings.step_size
         k = state.mass / batch + 1.0
+        if not isinstance(step_size, Schedule):
+            # Functions of users take whole numbers, as a fit gives them.
+            k = int(k * (1 + 1e-12))
         if mass == batch:
             return float(step_size(k))
         # The share left of the past is the product over the batches that the rows make.

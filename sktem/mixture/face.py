@@ -546,7 +546,6 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
         """Check the parameters of components and starts."""
         check_n_components(self.n_components)
         self._check_number("n_init", Integral, 1)
-        self._check_number("verbose_interval", Integral, 1)
         if self.init_size is not None and self.init_size != "auto":
             self._check_number("init_size", Integral, 1)
         if not callable(self.init_params):

@@ -6,8 +6,8 @@ import numpy as np
 
 from sktem.e_step.chains import ChainState
 from sktem.samplers.base import accept_or_reject
-from sktem.samplers.markov import MarkovSampler
-from sktem.samplers.tuning import WARM_UP, is_auto, tuned
+from sktem.samplers.markov import MarkovSampler, check_counts
+from sktem.samplers.tuning import check_length, tuned
 
 __all__ = ["HMC"]
 
@@ -50,6 +50,7 @@ class HMC(MarkovSampler):
     HMC(n_leapfrog=10, step=0.2)
     """
 
+    learned = "step"
     requires = ("initial_latents", "log_joint", "grad_log_joint")
 
     def __init__(self, step="auto", n_leapfrog=5, n_steps="auto", n_chains=1):
@@ -57,16 +58,10 @@ class HMC(MarkovSampler):
         self.step = step
         self.n_leapfrog = n_leapfrog
 
-    @property
-    def warm_up(self):
-        """Draws with which new chains begin: some where the step is learned."""
-        return WARM_UP if is_auto(self.step) else 0
-
     def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
-        if self.n_leapfrog < 1:
-            raise ValueError(f"n_leapfrog must be >= 1, got {self.n_leapfrog!r}")
-        if is_auto(self.step):
+        check_counts(self, ["n_leapfrog"])
+        if self.is_learned:
             chains = ChainState.of(chains)
             return self._draw_tuned(model, X, chains, params, generators)
         return super().draw(model, X, chains, params, generators, iteration)
@@ -87,19 +82,12 @@ class HMC(MarkovSampler):
     def _move(self, model, X, params, iteration):
         """Return the leapfrog step."""
         step = self.step(iteration) if callable(self.step) else self.step
-        return np.asarray(step, dtype=float)
+        return check_length("step", step)
 
     def _shortened(self, move, n, generators):
         """Return leapfrog steps of a random length for each row, on a log scale."""
         factors = 10 ** (-DECADES * generators.acceptance.random(n))
         return move * factors.reshape((n,) + (1,) * max(move.ndim, 1))
-
-    def _start_chain(self, model, X, Z, params):
-        return (
-            Z,
-            self._log_joint(model, X, Z, params),
-            self._gradient(model, X, Z, params),
-        )
 
     def _transition(self, model, X, state, params, generators, move):
         Z, log_joint, gradient = state

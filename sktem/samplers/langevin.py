@@ -10,7 +10,7 @@ import numpy as np
 from sktem.e_step.chains import ChainState
 from sktem.samplers.base import accept_or_reject
 from sktem.samplers.markov import MarkovSampler
-from sktem.samplers.tuning import WARM_UP, is_auto, tuned
+from sktem.samplers.tuning import check_length, tuned
 
 __all__ = ["MALA", "ULA"]
 
@@ -71,15 +71,12 @@ class StepScale(NamedTuple):
 class _Langevin(MarkovSampler):
     """Common base: the step, its schedule and the preconditioner."""
 
+    learned = "step"
+
     def __init__(self, step="auto", n_steps="auto", n_chains=1, preconditioner=None):
         super().__init__(n_steps=n_steps, n_chains=n_chains)
         self.step = step
         self.preconditioner = preconditioner
-
-    @property
-    def warm_up(self):
-        """Draws with which new chains begin: some where the step is learned."""
-        return WARM_UP if is_auto(self.step) else 0
 
     def _draw_tuned(self, target, model, X, chains, params, generators):
         """Move with a step that is learned from the acceptance of its proposals."""
@@ -103,11 +100,8 @@ class _Langevin(MarkovSampler):
     def _step_at(self, iteration):
         return self.step(iteration) if callable(self.step) else self.step
 
-    def _move_by(self, preconditioner, model, X, params):
-        step = np.asarray(preconditioner, dtype=float)
-        if not (np.isfinite(step) & (step > 0)).all():
-            raise ValueError(f"step must be positive, got {preconditioner!r}")
-        return Move(step, *self._scaled(model, X, params))
+    def _move_by(self, step, model, X, params):
+        return Move(check_length("step", step), *self._scaled(model, X, params))
 
     def _preconditioner_needs(self):
         """Return the methods that a preconditioner given by name asks of the model."""
@@ -220,7 +214,7 @@ class ULA(_Langevin):
 
     def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the step."""
-        if not is_auto(self.step):
+        if not self.is_learned:
             return super().draw(model, X, chains, params, generators, iteration)
         chains = ChainState.of(chains)
         if callable(getattr(model, "log_joint", None)):
@@ -351,7 +345,7 @@ class MALA(_Langevin):
     def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the step."""
         chains = ChainState.of(chains)
-        if is_auto(self.step):
+        if self.is_learned:
             return self._draw_tuned(self.target, model, X, chains, params, generators)
         if self.adapt is None:
             return super().draw(model, X, chains, params, generators, iteration)
@@ -371,13 +365,6 @@ class MALA(_Langevin):
         """Return a move by a step of a random length for each row, on a log scale."""
         factors = 10 ** (-DECADES * generators.acceptance.random(n))
         return move._replace(factors=factors)
-
-    def _start_chain(self, model, X, Z, params):
-        return (
-            Z,
-            self._log_joint(model, X, Z, params),
-            self._gradient(model, X, Z, params),
-        )
 
     def _transition(self, model, X, state, params, generators, move):
         Z, log_joint, gradient = state

@@ -5,26 +5,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping
+from numbers import Integral
+from typing import ClassVar
 
 import numpy as np
 
+from sktem.choices import check_number, is_auto
 from sktem.e_step.chains import ChainState
 from sktem.models.contract import check_each_row
 from sktem.rows.repeat import can_repeat
 from sktem.samplers.base import Sampler, SamplerInfo
-from sktem.samplers.tuning import LONGEST_WARM_UP, Tuning, is_auto
+from sktem.samplers.tuning import TUNING, Tuning
 
 __all__ = ["MarkovSampler", "check_counts"]
 
 
-def check_counts(sampler) -> None:
-    """Check the numbers of transitions and of chains."""
-    for name in ("n_steps", "n_chains"):
-        value = getattr(sampler, name)
-        if name == "n_steps" and is_auto(value):
-            continue
-        if value < 1:
-            raise ValueError(f"{name} must be >= 1, got {value!r}")
+def check_counts(sampler, names=("n_steps", "n_chains")) -> None:
+    """Check numbers such as those of transitions and of chains."""
+    for name in names:
+        check_number(name, getattr(sampler, name), Integral, 1)
 
 
 class MarkovSampler(Sampler):
@@ -43,6 +42,8 @@ class MarkovSampler(Sampler):
     requires: tuple[str, ...] = ("initial_latents",)
     markov = True
     accepts = True
+    #: Name of the parameter that "auto" leaves to the run, if there is one.
+    learned: ClassVar[str] = ""
 
     def __init__(self, n_steps=1, n_chains=1):
         self.n_steps = n_steps
@@ -50,11 +51,23 @@ class MarkovSampler(Sampler):
 
     def start(self, model, X, params, rng):
         """Return the model's initial latents, once per chain."""
-        check_counts(self)
+        check_counts(
+            self, ["n_chains"] if is_auto(self.n_steps) else ["n_steps", "n_chains"]
+        )
         return np.stack(
             [model.initial_latents(X, params, rng) for _ in range(self.n_chains)],
             axis=1,
         )
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether the length of moves is learned during the run."""
+        return bool(self.learned) and is_auto(getattr(self, self.learned))
+
+    @property
+    def warm_up(self):
+        """Draws with which new chains begin: some where a length is learned."""
+        return TUNING.warm_up if self.is_learned else 0
 
     def is_warm(self, chains, n_draws):
         """Return whether draws were enough, and a learned length is found."""
@@ -62,7 +75,7 @@ class MarkovSampler(Sampler):
             return False
         shared = ChainState.of(chains).shared
         settled = not isinstance(shared, Tuning) or shared.has_settled
-        return not self.warm_up or settled or n_draws >= LONGEST_WARM_UP
+        return not self.warm_up or settled or n_draws >= TUNING.longest_warm_up
 
     def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
@@ -165,9 +178,13 @@ class MarkovSampler(Sampler):
         """Return how far the last transition is from an exact one, NaN if it is one."""
         return float("nan")
 
-    @abstractmethod
     def _start_chain(self, model, X, Z, params):
         """Return the position and values cached at these parameters, as a tuple."""
+        return (
+            Z,
+            self._log_joint(model, X, Z, params),
+            self._gradient(model, X, Z, params),
+        )
 
     @abstractmethod
     def _transition(self, model, X, state, params, generators, move):

@@ -7,7 +7,7 @@ import numpy as np
 from sktem.e_step.chains import ChainState
 from sktem.samplers.base import accept_or_reject
 from sktem.samplers.markov import MarkovSampler
-from sktem.samplers.tuning import WARM_UP, is_auto, tuned
+from sktem.samplers.tuning import check_length, tuned
 
 __all__ = ["RandomWalk"]
 
@@ -35,20 +35,16 @@ class RandomWalk(MarkovSampler):
     RandomWalk(scale=0.5)
     """
 
+    learned = "scale"
     requires = ("initial_latents", "log_joint")
 
     def __init__(self, scale="auto", n_steps="auto", n_chains=1):
         super().__init__(n_steps=n_steps, n_chains=n_chains)
         self.scale = scale
 
-    @property
-    def warm_up(self):
-        """Draws with which new chains begin: some where the scale is learned."""
-        return WARM_UP if is_auto(self.scale) else 0
-
     def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the scale."""
-        if not is_auto(self.scale):
+        if not self.is_learned:
             return super().draw(model, X, chains, params, generators, iteration)
         chains = ChainState.of(chains)
         dimension = max(int(np.prod(chains.position.shape[2:])), 1)
@@ -65,7 +61,7 @@ class RandomWalk(MarkovSampler):
 
     def _move(self, model, X, params, iteration):
         """Return the scale."""
-        return np.asarray(self.scale)
+        return check_length("scale", self.scale)
 
     def _start_chain(self, model, X, Z, params):
         return Z, self._log_joint(model, X, Z, params)

@@ -8,23 +8,35 @@ import numpy as np
 
 from sktem.e_step.chains import ChainState
 
-__all__ = ["LONGEST_WARM_UP", "WARM_UP", "Tuning", "is_auto", "tuned"]
+__all__ = ["TUNING", "Tuning", "TuningRule", "check_length", "tuned"]
 
-#: Rows whose latents count as much as all rows before them.
-MEMORY = 5000.0
 
-#: Draws of new chains at the starting parameters, before the first M-step: the length
-#: is found, and the chains forget where they began.
-WARM_UP = 10
+class TuningRule(NamedTuple):
+    """How the length of moves is learned.
 
-#: Such draws at most, where the length has to grow or fall by orders of magnitude.
-LONGEST_WARM_UP = 60
+    Attributes
+    ----------
+    warm_up : int
+        Draws of new chains at the starting parameters, before the first M-step: the
+        length is found, and the chains forget where they began.
+    longest_warm_up : int
+        Such draws at most, where the length has to grow or fall by orders of magnitude.
+    memory : float
+        Rows whose latents count as much as all rows before them.
+    rounding : float
+        Spread of latents below which it is zero, as a share of their mean.
+    exponent : float
+        Exponent of the steps by which the logarithm of a length changes.
+    """
 
-#: Spread of latents below which it is zero, as a share of their mean.
-ROUNDING = 1e-12
+    warm_up: int = 10
+    longest_warm_up: int = 60
+    memory: float = 5000.0
+    rounding: float = 1e-12
+    exponent: float = 0.6
 
-#: Exponent of the steps by which the logarithm of a length changes.
-EXPONENT = 0.6
+
+TUNING = TuningRule()
 
 
 class Tuning(NamedTuple):
@@ -56,14 +68,14 @@ class Tuning(NamedTuple):
         rows = np.asarray(Z, dtype=float).reshape(-1, *Z.shape[2:])
         if len(rows) == 0:
             return self
-        mass = min(self.mass, MEMORY) + len(rows)
+        mass = min(self.mass, TUNING.memory) + len(rows)
         share = len(rows) / mass
         here = rows.mean(axis=0)
         mean = self.mean + share * (here - self.mean)
         spread = rows.var(axis=0) + (here - self.mean) * (here - mean)
         variance = self.variance + share * (spread - self.variance)
         # Chains that start at one point have a spread by rounding.
-        variance = np.where(variance > (ROUNDING * mean) ** 2, variance, 0.0)
+        variance = np.where(variance > (TUNING.rounding * mean) ** 2, variance, 0.0)
         tuning = self._replace(mass=mass, mean=mean, variance=variance)
         if tuning.length:
             return tuning
@@ -96,7 +108,7 @@ class Tuning(NamedTuple):
         excess = np.clip((rate - target) / min(target, 1 - target), -1.0, 1.0)
         sign = float(np.sign(excess))
         turns = self.turns + (sign * self.sign < 0)
-        gain = (1.0 + turns) ** -EXPONENT
+        gain = (1.0 + turns) ** -TUNING.exponent
         length = float(np.clip(self.length * np.exp(gain * excess), 1e-150, 1e150))
         return self._replace(length=length, turns=turns, sign=sign)
 
@@ -107,11 +119,12 @@ def _typical(spread):
     return float(np.exp(np.log(positive).mean())) if len(positive) else 0.0
 
 
-def is_auto(value) -> bool:
-    """Return whether a setting is left to the run."""
-    if isinstance(value, str) and value != "auto":
-        raise ValueError(f'must be "auto" or a number, got {value!r}')
-    return isinstance(value, str)
+def check_length(name: str, value) -> np.ndarray:
+    """Return a length of moves as an array, or raise if it is not positive."""
+    given = np.asarray(value)
+    if given.dtype.kind not in "iuf" or not (np.isfinite(given) & (given > 0)).all():
+        raise ValueError(f'{name} must be positive or "auto", got {value!r}')
+    return given.astype(float)
 
 
 def tuned(target: float, chains: ChainState, drawn):

@@ -1,5 +1,7 @@
 """The table of latents."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,18 @@ def test_parameters_of_visits_are_remembered_as_long_as_rows_need_them():
         assert (latest[asked[positions]] == params["visit"]).all()
         assert (Z == params["visit"]).all()
     assert len(memory.visited) <= 80
+
+
+def test_parameters_of_visits_take_time_in_proportion_to_their_number():
+    """Each visit of one row looked through all visits before it."""
+
+    def seconds(n_rows):
+        memory, Z = LatentMemory(n_rows), np.zeros((1, 1))
+        begin = time.process_time()
+        for row in range(n_rows):
+            memory.put(slice(row, row + 1), Z, [row])
+        return time.process_time() - begin
+
+    seconds(100)
+    few = min(seconds(1000) for _ in range(5))
+    assert min(seconds(16_000) for _ in range(3)) < 64 * few

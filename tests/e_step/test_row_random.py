@@ -114,6 +114,10 @@ def test_copies_of_rows_draw_on_their_own():
     correlation = np.corrcoef(many.T)[np.triu_indices(3, 1)]
     assert np.abs(correlation).max() < LIMIT / np.sqrt(N)
     np.testing.assert_array_equal(many[:, 0], generators.sampling.standard_normal(N))
+    # Copies go on where the rows are.
+    generators.sampling.random((N, 4))
+    later = generators.repeated(2).sampling.standard_normal(2 * N).reshape(N, 2)[:, 0]
+    assert not np.isin(later, many).any()
     plain = spawn_generators(0)
     assert plain.repeated(3).sampling is plain.sampling
 

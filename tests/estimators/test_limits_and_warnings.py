@@ -8,7 +8,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem import (
+    ARDLogisticClassifier,
+    HiddenMarkovModel,
+    RobustPoissonRegressor,
+    StochasticEM,
+    StochasticEMGaussianMixture,
+)
 from sktem.callbacks import Checkpoint, LogLikelihoodMonitor
 from sktem.exceptions import FitWarning
 from sktem.models import LatentModel, RandomInterceptModel
@@ -332,3 +338,22 @@ def test_warnings_point_at_the_caller_of_a_stream_that_fails():
     with pytest.warns(FitWarning, match="left out of the stream") as record:
         em.partial_fit(blobs(2000))
     assert record[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        StochasticEM(RandomInterceptModel()),
+        StochasticEMGaussianMixture(),
+        HiddenMarkovModel(2),
+        RobustPoissonRegressor(),
+        ARDLogisticClassifier(),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_interval_of_lines_is_checked_before_a_fit(estimator):
+    """It was the division by zero of the first line."""
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    estimator.set_params(verbose=1, verbose_interval=0)
+    with pytest.raises(ValueError, match="verbose_interval must be an integer >= 1"):
+        estimator.fit(X, *([y] if hasattr(estimator, "predict") else []))

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem.loop.loop import run
 from sktem.models import RandomInterceptModel
-from tests.oracles import Counting, random_intercept_data
+from sktem.schedules import Polynomial
+from sktem.solvers import OnlineEM
+from tests.oracles import Counting, random_intercept_data, start_run
 
 X = random_intercept_data(3, n_rows=2600)
 PIXELS = np.random.default_rng(1).normal(120, 60, size=(2600, 9)).clip(0, 255).round()
@@ -78,3 +81,20 @@ def test_incremental_em_goes_on_where_a_sample_stands_still(monkeypatch):
     monkeypatch.setattr("sktem.loop.loop.next_stage", lambda *arguments: None)
     assert fitted(mixture, pixels).converged_
     assert mixture.score(pixels) < best - 0.1
+
+
+def test_no_batches_are_drawn_for_passes_of_em():
+    """Rows that are read in order were read for each, and thrown away."""
+    settings, state = start_run(
+        OnlineEM(), X, batch_size=100, max_passes=40, tol=1e-3, step_size=Polynomial()
+    )
+    batches, passes = [], []
+
+    def note(state):
+        place = str(state.generators.indices.bit_generator.state)
+        (passes if state.judged_from else batches).append(place)
+        return False
+
+    run(settings, X, state, on_epoch=note)
+    assert len(set(batches)) == len(batches) > 1
+    assert len(passes) > 1 and set(passes) == {batches[-1]}

@@ -385,3 +385,21 @@ def test_short_streams_of_own_models_learn(n_rows, limit):
     np.testing.assert_allclose(streams[1:], [streams[0]] * 2, rtol=1e-9)
     plain = StochasticEM(RandomInterceptModel(), batch_size=1024, random_state=0)
     assert best - plain.partial_fit(X).score(X) > 10 * limit
+
+
+@pytest.mark.parametrize("solver", ["online", "isaem"])
+def test_functions_of_users_take_whole_numbers(solver):
+    """As in a fit; chunks end within batches."""
+    given = []
+
+    def steps(k):
+        given.append(k)
+        return [1.0, 0.8, 0.6, 0.5][min(k, 4) - 1]
+
+    em = StochasticEM(
+        RandomInterceptModel(), solver=solver, step_size=steps, batch_size=64
+    )
+    for chunk in cut(150)[:4]:
+        em.partial_fit(chunk)
+    assert {type(k) for k in given} == {int}
+    assert set(given) >= set(range(1, 9))

@@ -8,7 +8,7 @@ from sktem.e_step.chains import ChainState, ChainTable
 from sktem.e_step.random import spawn_generators
 from sktem.exceptions import FitWarning
 from sktem.models import RandomInterceptModel
-from sktem.samplers import HMC, MALA, ULA, positions
+from sktem.samplers import HMC, MALA, ULA, RandomWalk, positions
 from sktem.schedules import Polynomial
 from tests.oracles import (
     LIMIT,
@@ -108,11 +108,14 @@ def test_a_callable_step_is_called_with_the_iteration(kernel):
     assert callable(sampler.step)
 
 
-@pytest.mark.parametrize("kernel", [ULA, MALA])
-@pytest.mark.parametrize("step", [0.0, -1.0, np.nan, [0.1, 0.0]], ids=str)
-def test_wrong_steps(kernel, step):
-    with pytest.raises(ValueError, match="step must be positive"):
-        kernel(step=step).draw(
+@pytest.mark.parametrize("kernel", [ULA, MALA, HMC, RandomWalk])
+@pytest.mark.parametrize(
+    "length", [0.0, -1.0, np.nan, [0.1, 0.0], "otto", None], ids=str
+)
+def test_wrong_lengths(kernel, length):
+    name = kernel.learned
+    with pytest.raises(ValueError, match=f"{name} must be positive"):
+        kernel(**{name: length}).draw(
             GaussianTarget(),
             np.zeros((2, 1)),
             np.zeros((2, 1, 2)),
@@ -130,7 +133,7 @@ def test_one_leapfrog_step_is_langevin():
 
 
 def test_wrong_number_of_leapfrog_steps():
-    with pytest.raises(ValueError, match="n_leapfrog must be >= 1"):
+    with pytest.raises(ValueError, match="n_leapfrog must be an integer >= 1"):
         HMC(n_leapfrog=0).draw(None, None, None, None, None)
 
 

@@ -384,9 +384,12 @@ def test_steps_are_transitions(kernel):
 
 @OF_KERNEL
 @pytest.mark.parametrize("name", ["n_steps", "n_chains"])
-def test_wrong_counts(kernel, name):
-    wrong = type(kernel)(**{name: 0})
-    with pytest.raises(ValueError, match=f"{name} must be >= 1, got 0"):
+@pytest.mark.parametrize("count", [0, 1.5, "otto"])
+def test_wrong_counts(kernel, name, count):
+    wrong = type(kernel)(**{name: count})
+    with pytest.raises(
+        ValueError, match=f"{name} must be an integer >= 1, got {count!r}"
+    ):
         wrong.start(GaussianTarget(), np.zeros((3, 1)), None, None)
 
 
