@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem import budget
 from sktem.images.shapes import rows_of
 from sktem.rows.answers import gathered
-from sktem.rows.arrays import ArrayRows, JoinedRows
+from sktem.rows.arrays import ArrayRows, JoinedRows, SlicedRows
 from sktem.rows.base import Rows
 from sktem.rows.checked import check_columns, checked_blocks
 from sktem.rows.files import (
@@ -39,7 +39,7 @@ class ImageRows(ArrayRows):
     Parameters
     ----------
     array : array
-        A memory map, a zarr or an h5py array.
+        A memory map, or a zarr or h5py array that is not cut into chunks of images.
     name : str, default="X"
         Its file, or what errors call it.
     """
@@ -73,6 +73,33 @@ class ImageRows(ArrayRows):
     def _check_length(self):
         if self.length is not None:
             check_length(self.name, self.length)
+
+
+class ChunkedImages(SlicedRows):
+    """Images of a zarr or h5py array in chunks as rows of pixels, read in order.
+
+    Parameters
+    ----------
+    array : array
+        The images.
+    """
+
+    def __init__(self, array):
+        self.image_shape = tuple(array.shape[1:])
+        super().__init__(_Pixels(array))
+
+
+class _Pixels:
+    """Images of an array as a table that is read by slices."""
+
+    ndim = 2
+
+    def __init__(self, array):
+        self.array, self.dtype, self.chunks = array, array.dtype, array.chunks
+        self.shape = (array.shape[0], prod(array.shape[1:]))
+
+    def __getitem__(self, rows):
+        return _flat(self.array[rows])
 
 
 class JoinedImages(JoinedRows):
@@ -130,7 +157,8 @@ def found_images(X) -> Rows | None:
         return rows_of_files(X)
     is_sliced = type(X).__module__.partition(".")[0] in ("zarr", "h5py")
     if (isinstance(X, np.memmap) or is_sliced) and X.ndim >= 2:
-        return ImageRows(X)
+        cut = (getattr(X, "chunks", None) or (1,))[0] > 1
+        return ChunkedImages(X) if cut else ImageRows(X)
     if type(X).__module__.startswith("dask") and getattr(X, "ndim", 0) > 2:
         return DaskImages(X)
     return None if isinstance(X, (np.ndarray, list, tuple)) else found_rows(X)

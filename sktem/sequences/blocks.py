@@ -168,18 +168,22 @@ class SequenceBlocks(CheckedRows):
         """Yield the rows in blocks of whole sequences."""
         size = budget.block_rows(self.table.shape[1])
         waiting: list[np.ndarray] = []
+        # Numbers of waiting rows, all and those before the last sequence.
+        count = cut = 0
         for _, chunk in self.table.pieces():
-            waiting.append(np.array(chunk))
-            if sum(map(len, waiting)) < size:
-                continue
-            rows = np.concatenate(waiting)
-            labels = rows[:, self.roles.groups]
-            changes = np.flatnonzero(labels[1:] != labels[:-1])
-            cut = changes[-1] + 1 if len(changes) else 0
-            if cut:
+            waiting.append(chunk.copy())
+            labels = chunk[:, self.roles.groups]
+            before = waiting[-2][-1:, self.roles.groups] if count else labels[:1]
+            changes = np.flatnonzero(labels != np.append(before, labels[:-1]))
+            if len(changes):
+                cut = count + changes[-1]
+            count += len(chunk)
+            # A sequence that is longer than a block is joined once, at its end.
+            if count >= size and cut:
+                rows = np.concatenate(waiting)
                 yield rows[:cut]
-            waiting = [rows[cut:]]
-        if sum(map(len, waiting)):
+                waiting, count, cut = [rows[cut:]], count - cut, 0
+        if count:
             yield np.concatenate(waiting)
 
     def _check_whole(self, labels):

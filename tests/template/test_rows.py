@@ -68,6 +68,33 @@ def test_fit_and_answers(source, whole, tmp_path):
         assert fitted.score(X) == whole.score(IMAGES)
 
 
+class ZarrArray:
+    """Counts the chunks that are read."""
+
+    chunks, n_read = (20, SIDE, SIDE), 0
+
+    def __init__(self, images):
+        self.images = images
+        self.shape, self.ndim, self.dtype = images.shape, images.ndim, images.dtype
+
+    def __getitem__(self, rows):
+        touched = np.arange(len(self.images))[rows] // self.chunks[0]
+        self.n_read += len(np.unique(touched))
+        return self.images[rows]
+
+
+def test_chunks_of_images_are_read_once_in_a_pass(monkeypatch):
+    """Each batch of a shuffled pass read nearly all of them."""
+    monkeypatch.setattr(ZarrArray, "__module__", "zarr")
+    n_read = []
+    for max_iter in (1, 3):
+        X = ZarrArray(np.concatenate([IMAGES] * 5))
+        options = {**SMALL, "max_iter": max_iter, "solver": "isaem"}
+        DeformableTemplateEstimator(**options, batch_size=10).fit(X)
+        n_read.append(X.n_read)
+    assert 0 < n_read[1] - n_read[0] <= 4 * 9
+
+
 def test_rows_read_in_order():
     """By "saem" as from the array; other solvers shuffle."""
     saem = DeformableTemplateEstimator(**SMALL, solver="saem")
