@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length, get_tags
-from sklearn.utils.validation import _check_sample_weight
 
 from sktem import budget
 from sktem.arrays import numpy_of
+from sktem.estimators.weights import checked_weights
 from sktem.rows.answers import gathered
 from sktem.rows.checked import check_columns, checked_blocks
 from sktem.rows.sources import (
@@ -47,11 +47,7 @@ def checked_rows(
             )
     if sample_weight is None:
         return rows, None
-    if rows.is_remote:
-        sample_weight = np.asarray(sample_weight)
-    sample_weight = _check_sample_weight(
-        sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-    )
+    sample_weight = checked_weights(sample_weight, rows)
     if not (sample_weight > 0).all():
         raise ValueError(
             "sample_weight must be positive where X is read by blocks: leave out the "
@@ -145,12 +141,7 @@ def total_over(estimator, X, sample_weight, function, check=None):
         check_columns(estimator, source, reset=False)
         rows = checked_carrier(source, check, allows_nan(estimator))
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                np.asarray(sample_weight),
-                rows,
-                dtype=np.float64,
-                ensure_non_negative=True,
-            )
+            sample_weight = checked_weights(sample_weight, rows)
         return rows.summed(function, sample_weight, size=budget.MEMORY.rows)
     sums = None
     for rows, weights in at_least_one(each_block(estimator, X, sample_weight, check)):

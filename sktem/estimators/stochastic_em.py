@@ -8,7 +8,7 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_number
 from sktem.e_step.random import spawn_generators
@@ -41,6 +41,7 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.stream import StreamRunner
+from sktem.estimators.weights import positive_rows
 from sktem.exceptions import FitWarning
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.state import RunState
@@ -251,12 +252,7 @@ class StochasticEM(LoopEstimator):
         if reset and (source := found_rows(X)) is not None:
             return checked_rows(self, source, sample_weight, allow_nan=allows_nan(self))
         X = validated_rows(self, X, reset=reset)
-        if sample_weight is None:
-            return X, None
-        sample_weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        return drop_weightless(X, sample_weight)
+        return positive_rows(X, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -608,13 +604,3 @@ def _rows_of_start(X, generators):
         )
         rows.sort()
     return X.take(rows)
-
-
-def drop_weightless(X, sample_weight):
-    """Leave out rows of weight zero, which are as if they were not there."""
-    positive = sample_weight > 0
-    if not positive.any():
-        raise ValueError("sample_weight is zero for all samples")
-    if not positive.all():
-        X, sample_weight = X[positive], sample_weight[positive]
-    return X, None if (sample_weight == 1).all() else sample_weight

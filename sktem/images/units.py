@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
 
 from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.weights import checked_weights
 from sktem.exceptions import FitWarning
 from sktem.images.patches import Patches
 from sktem.images.shapes import Layout, border_of, resolved_shape, rows_of
@@ -19,7 +19,6 @@ __all__ = [
     "LabelledImages",
     "check_observed",
     "checked_images",
-    "checked_weights",
     "labelled_images",
     "n_copies_of",
     "new_images",
@@ -109,16 +108,6 @@ def checked_images(estimator, X, layout) -> np.ndarray:
     X, _, n_channels = rows_of(X, layout.image_shape, layout.channel_axis)
     layout.check_channels(n_channels)
     return validate_data(estimator, X, reset=False, **AS_ROWS)
-
-
-def checked_weights(sample_weight, X):
-    """Return the weights of images as an array of NumPy."""
-    return _check_sample_weight(
-        sample_weight,
-        np.empty((len(X), 0)),
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
 
 
 def units_of(X, sample_weight, layout):

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
-    _check_sample_weight,
     check_is_fitted,
 )
 
@@ -29,7 +28,7 @@ from sktem.estimators.parameters import (
     SolverLike,
     StepSize,
 )
-from sktem.estimators.stochastic_em import drop_weightless
+from sktem.estimators.weights import checked_weights, positive_rows
 from sktem.mixture.emission_model import (
     EmissionMixtureModel,
     EmissionMixtureParams,
@@ -278,11 +277,9 @@ class StochasticEMMixture(MixtureEstimator):
         X = self._as_rows(X, reset, ensure_min_samples)
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
+            weights = checked_weights(sample_weight, X)
             if reset or not (weights > 0).all():
-                X, weights = drop_weightless(X, weights)
+                X, weights = positive_rows(X, weights)
         if reset:
             self._check_observed([X])
             empty = np.isnan(X).all(axis=1)

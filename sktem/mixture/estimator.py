@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
@@ -36,7 +36,7 @@ from sktem.estimators.parameters import (
     SolverLike,
     StepSize,
 )
-from sktem.estimators.stochastic_em import drop_weightless
+from sktem.estimators.weights import positive_rows
 from sktem.mixture import tensors
 from sktem.mixture.emission_model import (
     EmissionMixtureModel,
@@ -665,12 +665,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         )
         X = X if arrays.is_numpy else TensorRows(X)
         check_magnitude(X, getattr(self, "feature_names_in_", None))
-        if sample_weight is not None:
-            array = input_arrays(sample_weight).to_numpy(sample_weight)
-            sample_weight = _check_sample_weight(
-                array, np.empty((len(X), 0)), dtype=np.float64, ensure_non_negative=True
-            )
-            X, sample_weight = drop_weightless(X, sample_weight)
+        X, sample_weight = positive_rows(X, sample_weight)
         if reset and arrays.is_numpy and has_holes(X):
             check_observed(X, getattr(self, "feature_names_in_", None))
             observed = ~np.isnan(X).all(axis=1)

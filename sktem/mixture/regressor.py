@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sktem import budget
 from sktem.choices import KnownParametersMixin, check_choice, check_number
@@ -20,6 +20,7 @@ from sktem.emissions.patterns import Pattern, grouped
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
+from sktem.estimators.weights import checked_weights
 from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.left_out import widened_outputs
@@ -300,9 +301,7 @@ class GaussianMixtureRegressor(
         rows = np.column_stack([X, Y])
         if sample_weight is None:
             return rows, None
-        weights = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        weights = checked_weights(sample_weight, X)
         return rows[weights > 0], weights[weights > 0]
 
     def _check_parameters(self):

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LoopEstimator, unchanged_by_errors, with_callbacks
@@ -17,6 +17,7 @@ from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
     each_block,
+    weighted_sum,
 )
 from sktem.estimators.fit_warnings import equal_rows, warn_user
 from sktem.estimators.parameters import (
@@ -27,8 +28,8 @@ from sktem.estimators.parameters import (
     SolverLike,
     StepSize,
 )
-from sktem.estimators.stochastic_em import drop_weightless
 from sktem.estimators.targets import features_of, split_target
+from sktem.estimators.weights import checked_weights, positive_rows
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.regression.feature_scaling import Scaling
@@ -197,13 +198,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         self._target_name = None
         y = np.asarray(y, dtype=np.float64)
         _warn_of_fractions(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        data = _rows(X, y)
-        if sample_weight is not None:
-            data, sample_weight = drop_weightless(data, sample_weight)
+        data, sample_weight = positive_rows(_rows(X, y), sample_weight)
         scaling = Scaling.of(data[:, 2:], sample_weight)
         rows = _scaled_rows(scaling, data[:, 2:], data[:, 0])
         return rows, sample_weight, scaling
@@ -344,7 +339,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         predicted = in_memory(self.predict(source))
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
-    def log_likelihood(self, X, y):
+    def log_likelihood(self, X, y, sample_weight=None):
         """Return the log-likelihood of data, with the latents integrated out.
 
         Parameters
@@ -353,6 +348,8 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             Features.
         y : array-like of shape (n_samples,) or str
             Counts, or the name of their column if X is read by blocks.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
 
         Returns
         -------
@@ -366,19 +363,22 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             X, y = validate_data(self, X, y, **options)
         else:
             X, y, _ = split_target(source, y)
+        weights = sample_weight
+        if weights is not None:
+            weights = checked_weights(weights, y)
         if source is not None and source.is_remote:
             check_columns(self, X, reset=False)
             rows = checked_carrier(X)
             rows = rows.mapped(_rows, _checked_counts(y, rows))
             function = partial(_log_likelihood, params=self.params_)
-            return float(rows.summed(function)[0])
+            return float(rows.summed(function, weights)[0])
         counts = _checked_counts(y)
         total, first = 0.0, 0
         for block, _ in each_block(self, X):
             some = counts[first : first + len(block)]
             check_consistent_length(block, some)
-            rows = _rows(block, some)
-            total += RobustPoissonModel().log_likelihood(rows, self.params_).sum()
+            part = None if weights is None else weights[first : first + len(block)]
+            total += _log_likelihood(_rows(block, some), part, self.params_)[0]
             first += len(block)
         check_consistent_length(range(first), counts)
         return float(total)
@@ -421,7 +421,8 @@ def _scaled_rows(scaling, X, y):
 
 
 def _log_likelihood(rows, weights, params):
-    return (RobustPoissonModel().log_likelihood(rows, params).sum(),)
+    values = RobustPoissonModel().log_likelihood(rows, params)
+    return (weighted_sum(values, weights),)
 
 
 def _checked_counts(y, X=None):

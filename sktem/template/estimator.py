@@ -27,14 +27,13 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
-from sktem.estimators.stochastic_em import drop_weightless
+from sktem.estimators.weights import positive_rows
 from sktem.images.patches import Patches
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
 from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
 from sktem.images.units import (
     check_observed,
     checked_images,
-    checked_weights,
     new_images,
 )
 from sktem.loop.state import RunState
@@ -481,9 +480,7 @@ class DeformableTemplateEstimator(
             self._set_layout(X, layout, flat)
         else:
             X = checked_images(self, X, self._layout)
-        if sample_weight is None:
-            return X, None
-        return drop_weightless(X, checked_weights(sample_weight, X))
+        return positive_rows(X, sample_weight)
 
     def _read_by_blocks(self, source, sample_weight):
         """Return images of a fit after a pass that checks them, and weights."""

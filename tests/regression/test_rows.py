@@ -106,3 +106,19 @@ def test_classifier_learns_in_memory_and_answers_by_blocks(tmp_path):
         out = np.empty_like(answer(X))
         np.testing.assert_array_equal(answer(rows, out=out), answer(X))
     assert classifier.score(rows, labels) == classifier.score(X, labels)
+
+
+@pytest.mark.parametrize("source", ["array", "npy files", "dask"])
+def test_weighted_log_likelihood(source, whole, tmp_path):
+    """Weights are repetition, as in fit and score."""
+    weights = rng.integers(0, 3, size=700)
+    rows = X
+    if source == "dask":
+        rows = pytest.importorskip("dask.array").from_array(X, chunks=(100, -1))
+    elif source != "array":
+        rows = ADAPTERS[source](X, tmp_path)
+    found = whole.log_likelihood(rows, y, sample_weight=weights)
+    repeated = np.repeat(np.arange(700), weights)
+    assert found == pytest.approx(whole.log_likelihood(X[repeated], y[repeated]))
+    with pytest.raises(ValueError, match="Negative values"):
+        whole.log_likelihood(rows, y, sample_weight=weights - 1)
