@@ -6,7 +6,6 @@ import numpy as np
 
 from sktem import budget
 from sktem.e_step.expectation import Batch
-from sktem.e_step.random import permutation
 from sktem.rows.held import carrier_of
 
 __all__ = [
@@ -102,7 +101,7 @@ class RowSelector:
     def _pass(self, rng):
         """Return the order of a pass, of a new one where the last is at its end."""
         if self.permutation is None or self.position == len(self.edges) - 1:
-            self.permutation = permutation(rng, self.n_rows)
+            self.permutation = rng.permutation(self.n_rows)
             self.position = 0
         return self.permutation
 
@@ -204,7 +203,7 @@ class BufferedSelector:
         if self.position == self.cuts[buffer]:
             n_rows = stop - first
             self.permutation = (
-                np.arange(n_rows) if self.whole else permutation(rng, n_rows)
+                np.arange(n_rows) if self.whole else rng.permutation(n_rows)
             )
         self._load(buffer, X)
         return buffer, first

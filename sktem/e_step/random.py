@@ -16,13 +16,9 @@ from sktem.e_step.row_random import BATCH, MONITOR, START, RowGenerator
 __all__ = [
     "Generators",
     "drawing_generator",
-    "permutation",
     "seed_sequence",
     "spawn_generators",
 ]
-
-#: Rows from which on the compiled shuffle is the faster one.
-LEAST_COMPILED = 1 << 12
 
 
 @dataclass
@@ -156,44 +152,6 @@ def spawn_generators(random_state) -> Generators:
         **{name: np.random.default_rng(child) for name, child in children.items()},
         row_seed=int(of_rows.generate_state(1, np.uint64)[0]),
     )
-
-
-def permutation(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Return ``rng.permutation(n)``, in half the time where there are many rows.
-
-    Half of the time goes to the branches on what is rejected of the words drawn, which
-    the compiled shuffle does without.
-
-    Parameters
-    ----------
-    rng : Generator
-        It ends in the state in which its own method would leave it.
-    n : int
-        How many.
-
-    Returns
-    -------
-    ndarray of int64 of shape (n,)
-    """
-    bits = rng.bit_generator
-    if n < LEAST_COMPILED or n >= 1 << 32 or type(bits) is not np.random.PCG64:
-        return rng.permutation(n)
-    from sktem.kernels.shuffle import permute_rows
-
-    order = np.arange(n)
-    state = bits.state
-    # The high half of the last number may be left over from an earlier draw.
-    words = np.array([state["uinteger"] << 32], dtype=np.uint64)
-    last, used = permute_rows(order, n - 1, words, 2 - state["has_uint32"])
-    while last > 0:
-        words = bits.random_raw(last // 2 + 64)
-        last, used = permute_rows(order, last, words, 0)
-    n_used = (used + 1) // 2
-    bits.advance(n_used - len(words))  # gives back the rest
-    state = bits.state
-    state["has_uint32"], state["uinteger"] = used % 2, int(words[n_used - 1]) >> 32
-    bits.state = state
-    return order
 
 
 def drawing_generator(random_state) -> np.random.Generator:

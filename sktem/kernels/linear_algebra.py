@@ -5,46 +5,11 @@ from numba import njit
 
 __all__ = ["factor_inverses", "inverse_cholesky"]
 
-# Up to so many columns, sums of scalars take less time than operations on rows.
-FEW_COLUMNS = 24
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def small_factor_inverses(matrices, factors):
-    """Equal `factor_inverses` in each bit, for few columns."""
-    n_matrices, d, _ = matrices.shape
-    lower = np.empty((d, d))
-    for k in range(n_matrices):
-        matrix, factor = matrices[k], factors[k]
-        for j in range(d):
-            for i in range(j, d):
-                rest = matrix[i, j]
-                for m in range(j):
-                    rest -= lower[i, m] * lower[j, m]
-                if i > j:
-                    lower[i, j] = rest / lower[j, j]
-                elif rest > 0.0:  # nor NaN
-                    lower[j, j] = np.sqrt(rest)
-                else:
-                    return False
-        for j in range(d):
-            for i in range(j):
-                factor[j, i] = 0.0
-            factor[j, j] = 1.0 / lower[j, j]
-            for i in range(j + 1, d):
-                rest = 0.0
-                for m in range(j, i):
-                    rest -= lower[i, m] * factor[j, m]
-                factor[j, i] = rest / lower[i, i]
-    return True
-
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def factor_inverses(matrices, factors):
     """Fill ``factors[k] = inv(cholesky(matrices[k])).T``; False if one has none."""
     n_matrices, d, _ = matrices.shape
-    if d <= FEW_COLUMNS:
-        return small_factor_inverses(matrices, factors)
     # Rows of the transposed factor, so that all inner loops run along rows.
     upper = np.empty((d, d))
     for k in range(n_matrices):

@@ -77,8 +77,7 @@ class WholeData:
         """Hessian of the log-likelihood, kept: chains ask for it at every draw."""
         if "curvature" not in self._derived:
             design = np.column_stack([np.ones(len(self.X)), self.X])
-            weights = np.full(len(self.X), 0.25)
-            weights = weights if self.weights is None else self.weights
+            weights = 0.25 if self.weights is None else self.weights
             self._derived["curvature"] = (design.T * weights) @ design
         return self._derived["curvature"]
 

@@ -113,8 +113,8 @@ def laplace_fit(X, y, variances, start=None):
     for _ in range(100):
         p = expit(f)
         gradient = A.T @ (p - y) + u
-        _, factor, dual = _hessian(A, p * (1 - p))
-        step = -_solve(A, factor, dual, gradient)
+        factor, dual = _hessian(A, p * (1 - p))
+        step = -_solve(factor, dual, gradient)
         decrease = -gradient @ step
         if decrease < 1e-10:
             break
@@ -128,7 +128,7 @@ def laplace_fit(X, y, variances, start=None):
         value = objective(u, f)
     p = expit(f)
     weights = p * (1 - p)
-    A, factor, dual = _hessian(A, weights)
+    factor, dual = _hessian(A, weights)
     log_determinant = 2 * np.log(np.diag(factor[0])).sum()
     if dual is None:
         inverse = linalg.cho_solve(factor, np.eye(len(u)))
@@ -141,18 +141,18 @@ def laplace_fit(X, y, variances, start=None):
 
 
 def _hessian(A, weights):
-    """Return the design, and a factor of ``I + A' W A`` or of its dual."""
+    """Return a factor of ``I + A' W A`` or of its dual, and this one."""
     if A.shape[1] <= A.shape[0]:
         inner = (A.T * weights) @ A
         inner[np.diag_indices_from(inner)] += 1
-        return A, linalg.cho_factor(inner, lower=True), None
+        return linalg.cho_factor(inner, lower=True), None
     dual = np.sqrt(weights)[:, None] * A
     inner = dual @ dual.T
     inner[np.diag_indices_from(inner)] += 1
-    return A, linalg.cho_factor(inner, lower=True), dual
+    return linalg.cho_factor(inner, lower=True), dual
 
 
-def _solve(A, factor, dual, right):
+def _solve(factor, dual, right):
     """Solve ``(I + A' W A) x = right``."""
     if dual is None:
         return linalg.cho_solve(factor, right)
@@ -185,7 +185,7 @@ class Margins(NamedTuple):
     variances: np.ndarray
 
 
-def _margins(X, y, v, fit):
+def _margins(X, v, fit):
     """Return the best variance of each feature and its gain (Tipping)."""
     active = np.flatnonzero(v)
     A = scaled_design(X[:, active], v[active])
@@ -225,11 +225,10 @@ def _ascend(X, y, variances):
     v, p = variances.copy(), len(variances)
     fit = laplace_fit(X[:, v > 0], y, v[v > 0])
     height = fit.log_evidence - price_of(np.count_nonzero(v), p)
-    best = (height, v.copy())
-    refused = np.zeros(len(v), dtype=int)
+    refused = np.zeros(len(v), dtype=bool)
     for _ in range(START_SEARCH.additions):
-        margins = _margins(X, y, v, fit)
-        gains = np.where(refused < 3, margins.gains, 0.0)
+        margins = _margins(X, v, fit)
+        gains = np.where(refused, 0.0, margins.gains)
         j = int(np.argmax(gains))
         if gains[j] < START_SEARCH.least_gain:
             break
@@ -243,11 +242,10 @@ def _ascend(X, y, variances):
         new = laplace_fit(X[:, active], y, trial[active], u[np.append(True, active)])
         reached = new.log_evidence - price_of(active.sum(), p)
         if reached < height + 0.1 * START_SEARCH.least_gain:
-            refused[j] += 3
+            refused[j] = True
             continue
         v, fit, height = trial, new, reached
-        best = (height, v.copy())
-    return best
+    return height, v
 
 
 def find_start(X, y):

@@ -295,10 +295,6 @@ class Carrier(Protocol):
     def dtype(self) -> Any:
         """Type of the numbers."""
 
-    @property
-    def namespace(self) -> Any:
-        """Namespace of the arrays of rows."""
-
     def __len__(self) -> int:
         """Return the number of rows."""
 

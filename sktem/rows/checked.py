@@ -53,7 +53,6 @@ class CheckedRows:
     can_remember = True
     largest_batch = 1024
     array = None
-    namespace = np
 
     def __init__(
         self, source: Rows, check: Callable | None = None, allow_nan: bool = False

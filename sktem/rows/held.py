@@ -62,11 +62,6 @@ class HeldRows:
         return getattr(self.values, "dtype", None)
 
     @property
-    def namespace(self):
-        """Namespace of the array, NumPy where there is none."""
-        return getattr(self.values, "__array_namespace__", lambda: np)()
-
-    @property
     def array(self):
         """The rows as an array of NumPy, None where they are something else."""
         return self.values if isinstance(self.values, np.ndarray) else None
