@@ -39,6 +39,9 @@ class History:
         of convergence of Karimi and Li (Theorems 1 to 3). On a sample of the rows, or
         with draws, an estimate without bias can be negative, where the square is small
         beside the noise: it is 0 then.
+    of_sample : list of bool
+        Whether these two are over a sample of the rows: those of a sample and those of
+        all rows differ, by the noise of the sample, also where nothing has changed.
     gradient_norm : list of float
         Norm of the gradient at the last iteration of the epoch, for Boltzmann
         machines.
@@ -66,6 +69,7 @@ class History:
     step_size: list[float] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
     mean_field: list[float] = field(default_factory=list)
+    of_sample: list[bool] = field(default_factory=list)
     gradient_norm: list[float] = field(default_factory=list)
     acceptance_rate: list[float] = field(default_factory=list)
     bias: list[float] = field(default_factory=list)

@@ -328,6 +328,7 @@ class _Loop:
             step_size=float(step_size(max(recursion.iteration, 1))),
             objective=objective,
             mean_field=max(mean_field, 0.0),
+            of_sample=state.of_sample,
             acceptance_rate=accepted / visits if visits else float("nan"),
             bias=bias / visits if visits else float("nan"),
             cpu_time=state.cpu_time,

@@ -18,7 +18,9 @@ EFFORT = {
     "n_iterations": "iterations",
     "cpu_time": "processor time in seconds",
 }
-NOT_DRAWN = {*EFFORT, "monitor_passes", "solver", "sampler"}
+NOT_DRAWN = {*EFFORT, "monitor_passes", "of_sample", "solver", "sampler"}
+#: Entries that are measured on a sample of the rows, or on all.
+MEASURED = ("objective", "mean_field")
 
 TITLES = {
     "objective": "objective per row",
@@ -149,14 +151,19 @@ class HistoryDisplay:
             values = np.asarray(getattr(self.history, trace), dtype=float)
             seen = np.isfinite(values)
             style = {"marker": "."} if seen.sum() == 1 else {}
-            panel.plot(at[seen], values[seen], label=self.name, **style | kwargs)
+            drawn = np.stack([at[seen], values[seen]])
+            if trace in MEASURED and self.history.of_sample:
+                # No line from what a sample has shown to what all rows show.
+                changes = np.diff(np.array(self.history.of_sample)[seen])
+                drawn = np.insert(drawn, np.flatnonzero(changes) + 1, np.nan, axis=1)
+            panel.plot(*drawn, label=self.name, **style | kwargs)
             panel.set(
                 title=TITLES.get(trace, trace.replace("_", " ")), xlabel=EFFORT[x]
             )
             if trace == "mean_field":
                 # An unbiased estimate of a square can be negative near convergence.
                 drawn = np.concatenate([line.get_ydata() for line in panel.lines])
-                panel.set_yscale("log" if (drawn > 0).all() else "linear")
+                panel.set_yscale("linear" if (drawn <= 0).any() else "log")
         if self.name is not None:
             axes[0].legend()
         self.axes_, self.figure_ = axes, axes[0].figure

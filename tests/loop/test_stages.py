@@ -35,6 +35,7 @@ def test_convergence_is_judged_on_all_rows(solver):
     draws = 2 if solver == "saem" else 1
     assert spent[0] == pytest.approx(draws * 2000 / len(X))
     assert spent[-1] == draws
+    assert history.of_sample[0] and not history.of_sample[-1]
     assert history.objective[-1] == pytest.approx(em.score(X), rel=1e-12)
     assert min(history.mean_field) >= 0
 

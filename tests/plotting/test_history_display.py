@@ -90,3 +90,12 @@ def test_errors(pyplot, history):
         HistoryDisplay(History()).plot()
     with pytest.raises(NotFittedError):
         HistoryDisplay.from_estimator(StochasticEMGaussianMixture())
+
+
+def test_no_line_joins_a_sample_and_all_rows(pyplot, history):
+    """It fell where the rows changed that progress was measured on."""
+    history.of_sample.extend([True, True, False, False])
+    measured, step = HistoryDisplay(history).plot(["mean_field", "step_size"]).axes_
+    np.testing.assert_array_equal(measured.lines[0].get_xdata(), [1, 2, nan, 3, 4])
+    np.testing.assert_array_equal(step.lines[0].get_xdata(), [1, 2, 3, 4])
+    assert measured.get_yscale() == "log"
