@@ -17,8 +17,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 
-from sktem.estimators.fit_warnings import warn_user
-from sktem.exceptions import FitWarning
+from sktem.exceptions import FitWarning, warn_user
 
 __all__ = ["Checkpoint", "LogLikelihoodMonitor"]
 

@@ -1,6 +1,12 @@
 """Warnings of the package."""
 
+import sys
+import warnings
+
 __all__ = ["FitWarning"]
+
+#: Packages whose frames stand between a warning and the user.
+PACKAGES = ("sktem", "sklearn")
 
 
 class FitWarning(UserWarning):
@@ -15,3 +21,11 @@ class FitWarning(UserWarning):
     >>> issubclass(FitWarning, UserWarning)
     True
     """
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the user that has led here, outside of scikit-learn too."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in PACKAGES:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -1,7 +1,5 @@
 """What a type checker tells users: names of parameters, classes to derive from."""
 
-import ast
-import importlib
 import re
 from pathlib import Path
 from types import UnionType
@@ -20,15 +18,6 @@ from sktem.solvers import SOLVERS
 from sktem.template.geometry.landmarks import GRIDS
 
 ROOT = Path(sktem.__file__).parent.parent
-#: Tables of lazy names.
-TABLES = {
-    "sktem": "_PUBLIC",
-    "sktem.evaluation": "_PUBLIC",
-    "sktem.models": "_PUBLIC",
-    "sktem.plotting": "_PUBLIC",
-    "sktem.samplers": "_OF_FAMILIES",
-}
-
 #: A user's module; comments are the errors that mypy has to find, and no others.
 SCRIPT = """
 # mypy: disallow-subclassing-any, disallow-untyped-defs, disallow-any-generics
@@ -85,20 +74,6 @@ HiddenMarkovModel("four")  # error: Argument 1 to "HiddenMarkovModel" has
 HiddenMarkovModel(2, random_state="a")  # error: Argument "random_state" to "HiddenMar
 from sktem import StochasticEMM  # error: Module "sktem" has no
 """
-
-
-@pytest.mark.parametrize("module, table", TABLES.items())
-def test_lazy_names_have_types(module, table):
-    """The imports for type checkers are the table of lazy names."""
-    path = Path(importlib.import_module(module).__file__)
-    imported = {
-        alias.asname: node.module
-        for block in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-        for node in block.body
-        for alias in node.names
-    }
-    assert imported == getattr(importlib.import_module(module), table)
 
 
 def literals(Estimator, name):

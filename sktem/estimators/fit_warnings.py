@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import sys
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sktem.exceptions import FitWarning
+from sktem.exceptions import FitWarning, warn_user
 
 __all__ = [
     "equal_rows",
     "event_message",
-    "users_frame",
     "warn_of_parameters",
     "warn_of_run",
     "warn_of_unused",
     "warn_user",
 ]
-
-#: Packages whose frames stand between a warning and the user.
-PACKAGES = ("sktem", "sklearn")
 
 
 class WarningLimits(NamedTuple):
@@ -59,19 +53,6 @@ ADVICE = {
 
 #: Events that change no number.
 CLUSTER_EVENTS = ("lost workers", "new workers")
-
-
-def users_frame() -> int:
-    """Return the stack level of the first frame outside of sktem and scikit-learn."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in PACKAGES:
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line of the user that has led here."""
-    warnings.warn(message, category, stacklevel=users_frame())
 
 
 def warn_of_unused(estimator, settings, *, on_stream=False) -> None:
