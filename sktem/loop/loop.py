@@ -12,8 +12,7 @@ from sktem.e_step.expectation import FullPass
 from sktem.e_step.partitions import expectation_of
 from sktem.loop.convergence import check_change, check_gap
 from sktem.loop.iterates import IterateRule, towards
-from sktem.loop.measuring import measured, new_monitor
-from sktem.loop.monitor import objective_of
+from sktem.loop.monitor import measured, new_monitor, objective_of
 from sktem.loop.runner import run_epochs
 from sktem.loop.stages import enter_stage, first_stage, next_stage
 from sktem.loop.state import RunSettings, RunState

@@ -8,7 +8,6 @@ import numpy as np
 
 from sktem.loop.monitor import objective_of
 from sktem.loop.moved_latents import moved_latents
-from sktem.loop.nearby_params import neighbours
 from sktem.models.base import average_statistics
 from sktem.models.contract import (
     check_each_row,
@@ -17,6 +16,7 @@ from sktem.models.contract import (
     has_nan,
     maximized,
 )
+from sktem.models.entries import neighbours
 from sktem.rows.held import carrier_of
 
 __all__: list[str] = []

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from sktem.rows import repeat_rows
-from sktem.rows.repeat import can_repeat
+from sktem.rows.base import can_repeat
 
 __all__ = ["KINDS_OF_ROWS", "LatentModel", "average_statistics"]
 

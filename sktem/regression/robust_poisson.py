@@ -39,7 +39,7 @@ from sktem.regression.robust_poisson_model import (
     RobustPoissonParams,
 )
 from sktem.rows.answers import in_memory
-from sktem.rows.checked import check_columns
+from sktem.rows.checked import check_columns, not_finite
 from sktem.rows.sources import checked_carrier, found_rows
 from sktem.samplers import ULA
 from sktem.validation import validate_data
@@ -432,9 +432,8 @@ def _checked_counts(y, X=None):
         return column_or_1d(check_array(y, **options), warn=True)
     y = column_or_1d(check_array(y, ensure_all_finite=False, **options), warn=True)
     check_consistent_length(X, y)
-    if len(wrong := np.flatnonzero(~np.isfinite(y))):
-        what = "NaN" if np.isnan(y[wrong[0]]) else "infinity"
-        raise ValueError(f"Input y contains {what}: in {X.place(wrong[0])}.")
+    if place := not_finite(y[:, None])[1]:
+        raise ValueError(f"Input y contains {place[2]}: in {X.place(place[0])}.")
     if len(wrong := np.flatnonzero(y < 0)):
         raise ValueError(
             "y must not be negative: Poisson counts are asked for, got "

@@ -19,6 +19,8 @@ __all__ = [
     "Rows",
     "aligned",
     "as_iterator",
+    "can_repeat",
+    "repeat_rows",
 ]
 
 
@@ -315,6 +317,31 @@ class Carrier(Protocol):
 
     def mapped(self, function: Callable, beside=None) -> Carrier:
         """Return the rows that a function makes of these, and of values beside them."""
+
+
+def can_repeat(X) -> bool:
+    """Return whether :func:`repeat_rows` can repeat rows."""
+    return isinstance(X, np.ndarray) or hasattr(X, "repeat")
+
+
+def repeat_rows(X, count: int):
+    """Repeat each row, so that the copies of a row follow each other.
+
+    Parameters
+    ----------
+    X : ndarray or object with a method ``repeat(count)``
+        Rows.
+    count : int
+        Copies of each row.
+
+    Returns
+    -------
+    array-like
+        ``count * len(X)`` rows.
+    """
+    if count == 1:
+        return X
+    return np.repeat(X, count, axis=0) if isinstance(X, np.ndarray) else X.repeat(count)
 
 
 def as_iterator(chunks):

@@ -13,7 +13,7 @@ import numpy as np
 from sktem.choices import check_number, is_auto
 from sktem.e_step.chains import ChainState
 from sktem.models.contract import check_each_row
-from sktem.rows.repeat import can_repeat
+from sktem.rows.base import can_repeat
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.tuning import TUNING, Tuning
 

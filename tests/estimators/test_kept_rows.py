@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sktem.estimators.kept_rows import KeptRows
+from sktem.estimators.stream import KeptRows
 
 
 def test_rows_are_kept_until_there_are_enough():
