@@ -7,7 +7,7 @@ import numpy as np
 from sktem.rows.arrays import ArrayRows, JoinedRows, SlicedRows
 from sktem.rows.arrow import ArrowRows, DatasetRows, LazyFrameRows, numbers_of
 from sktem.rows.base import Rows
-from sktem.rows.checked import CheckedRows
+from sktem.rows.checked import CheckedRows, not_finite
 from sktem.rows.chunks import ChunkRows, IteratedRows
 from sktem.rows.files import names_files, rows_of_files
 from sktem.rows.partitions import DaskRows, PartitionedRows
@@ -19,6 +19,7 @@ __all__ = [
     "checked_carrier",
     "found_rows",
     "is_stream",
+    "ragged_rows",
     "rows_by_blocks",
 ]
 
@@ -188,3 +189,63 @@ def _alike(chunks):
         return False
     numbers = all(chunk.dtype.kind in "biuf" for chunk in chunks)
     return numbers and len({chunk.shape[1:] for chunk in chunks}) == 1
+
+
+def ragged_rows(X, allow_nan: bool = False) -> np.ndarray:
+    """Return rows that may differ in length as an array of arrays.
+
+    Parameters
+    ----------
+    X : sequence of array-like
+        For each row an array of shape ``(length,)``, or of shape ``(length,
+        n_columns)`` with the same columns in all.
+    allow_nan : bool, default=False
+        Whether NaN is allowed.
+
+    Returns
+    -------
+    ndarray of object of shape (n,)
+        The rows, in float64 or, if all are, float32.
+
+    Raises
+    ------
+    ValueError
+        If the rows are not such arrays of finite numbers, naming the row.
+    """
+    if not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
+        raise ValueError(
+            f"X must be a sequence of arrays, one for each row, got {type(X).__name__}"
+        )
+    if not len(X):
+        raise ValueError("X has no rows, while a minimum of 1 is required")
+    rows = np.empty(len(X), dtype=object)
+    for i in range(len(X)):
+        rows[i] = _checked_row(X[i], i, allow_nan)
+    shapes = {row.shape[1:] for row in rows}
+    if len(shapes) > 1:
+        raise ValueError(
+            "the rows of X must have equally many columns, or all be of one axis; got "
+            f"rows of shape (length, ...) with ... among {sorted(shapes)}"
+        )
+    if len({row.dtype for row in rows}) > 1:
+        for i, row in enumerate(rows):
+            rows[i] = row.astype(np.float64)
+    return rows
+
+
+def _checked_row(values, i, allow_nan):
+    """Return a row as an array of numbers."""
+    try:
+        row = np.asarray(values)
+        if row.dtype not in (np.float32, np.float64):
+            row = row.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"row {i} of X does not hold numbers: {error}") from None
+    if row.ndim not in (1, 2) or row.size == 0:
+        raise ValueError(
+            f"row {i} of X must have shape (length,) or (length, n_columns) with at "
+            f"least one entry, got {row.shape}"
+        )
+    if place := not_finite(row.reshape(len(row), -1), allow_nan)[1]:
+        raise ValueError(f"Input X contains {place[2]}: in row {i}.")
+    return row
