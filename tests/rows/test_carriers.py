@@ -9,6 +9,7 @@ from sktem.rows import as_rows
 from sktem.rows.checked import CheckedRows
 from sktem.rows.held import carrier_of
 from sktem.rows.partitions import PartitionedRows
+from tests.rows.adapters import npy_files
 
 X = np.random.default_rng(0).normal(size=(517, 3))
 WEIGHTS = np.random.default_rng(1).uniform(0.5, 2, 517)
@@ -30,9 +31,7 @@ def of_memory_map(folder):
 
 
 def of_files(folder):
-    np.save(folder / "a.npy", X[:200])
-    np.save(folder / "b.npy", X[200:])
-    return CheckedRows(as_rows(str(folder / "*.npy")))
+    return CheckedRows(as_rows(npy_files(X, folder)))
 
 
 def of_chunks(folder):
