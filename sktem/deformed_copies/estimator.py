@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
 from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sktem.choices import check_choice, check_number
+from sktem.choices import check_choice, check_number, is_auto
 from sktem.deformed_copies.deformations import Deformations, Sizes
 from sktem.deformed_copies.gaps import GapFiller
 from sktem.deformed_copies.light_and_place import LightAndPlace
@@ -29,7 +30,7 @@ __all__ = ["DeformedCopiesClassifier"]
 
 #: By scores of the regression, and squared distances between features. What is expected
 #: is the temperature where a class has one image.
-CALIBRATION = Calibration((-6.0, 2.0), 0.03, expected=0.1, deviation=0.5)
+CALIBRATION = Calibration((-6.0, 2.0), 0.03, expected=0.1, deviation=0.5, sure=0.5)
 
 #: Landmarks of smooth fields along the longest side, whose distance is the usual width,
 #: for signals, images and volumes.
@@ -94,6 +95,10 @@ class DeformedCopiesClassifier(ImageClassifier):
         the median along the border of an image, with which a constant added to an image
         changes nothing. "auto" is "relative" unless images that are left out, or
         classes that do not differ otherwise, ask for the other.
+    values : float or "auto", default="auto"
+        Share of a kernel of the values of the pixels beside that of the features, from
+        0 to 1. "auto" takes what images that are left out ask for, among 0, which is
+        best for most objects, 0.5 and 1.
     max_rows : int, default=6000
         Images and copies that are learned from, at most: at least 600 of each class and
         three for each image. Memory grows with its square, time with its cube. Images
@@ -121,6 +126,8 @@ class DeformedCopiesClassifier(ImageClassifier):
         "field".
     brightness_ : {"absolute", "relative"}
         The kind of brightness in use.
+    values_ : float
+        Share of the values in use.
     temperature_ : float
         Temperature in use.
     n_rows_ : int
@@ -182,6 +189,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         field_width: float | Auto = "auto",
         fields=None,
         brightness: Literal["auto", "absolute", "relative"] = "auto",
+        values: float | Auto = "auto",
         max_rows: int = 6000,
         ridge: float = 0.1,
         class_prior="empirical",
@@ -199,6 +207,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         self.field_width = field_width
         self.fields = fields
         self.brightness = brightness
+        self.values = values
         self.max_rows = max_rows
         self.ridge = ridge
         self.class_prior = class_prior
@@ -269,6 +278,10 @@ class DeformedCopiesClassifier(ImageClassifier):
         """
         check_number("max_rows", self.max_rows, Integral, 2)
         check_number("ridge", self.ridge, Real, 0, strict=True)
+        if not is_auto(self.values):
+            check_number("values", self.values, Real, 0)
+            if self.values > 1:
+                raise ValueError(f"values must be at most 1, got {self.values!r}")
         check_choice("brightness", self.brightness, ("auto", "absolute", "relative"))
         given_temperature(self.temperature)
         reason = "images are copied and compared with each other"
@@ -297,7 +310,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         deformations = Deformations(shape, law.sizes, **settings)
         rows = images.with_copies(deformations, Budget(most=int(self.max_rows)), rng)
         self._regression, left_out = learn_ridge(
-            images.similarity(law.relative), rows, n_classes, equations
+            images.similarity(law.relative, law.values), rows, n_classes, equations
         )
         several = np.bincount(labels).min() > 1
         self._calibrate(
@@ -309,6 +322,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         self._filler = self._filler.knowing(rows.X)
         self._ranges = LightAndPlace.of(images.X, shape, noise, law.sizes.shift)
         self.brightness_ = "relative" if law.relative else "absolute"
+        self.values_ = law.values
         return self
 
     def _thinned(self, merged, n_classes, rng):
@@ -335,11 +349,15 @@ class DeformedCopiesClassifier(ImageClassifier):
         sizes, free = self._sizes(images.shape, fields)
         settings = self._settings(images.shape, fields)
         chosen = self.brightness == "auto"
-        law = Law(sizes, self.brightness != "absolute")
+        share = 0.0 if is_auto(self.values) else float(self.values)
+        law = Law(sizes, self.brightness != "absolute", share)
         if np.bincount(images.labels).min() > 1:
             log_prior = log_of(self.class_prior_)
             trials = Trials(images, settings, equations, log_prior, seed)
-            law = chosen_law(trials, law, free, chosen)
+            shares = trials.search.shares if is_auto(self.values) else (share,)
+            kinds = (True, False) if chosen else (law.relative,)
+            laws = [Law(sizes, *look) for look in product(kinds, shares)]
+            law = chosen_law(trials, laws, free)
         elif chosen:
             law = law._replace(relative=images.differ_relatively())
         return law, settings

@@ -55,8 +55,8 @@ class CopiesRidge(NamedTuple):
     ----------
     similarity : Similarity
         Features of images, and the kernel between them.
-    rows : ndarray of shape (n_rows, n_features)
-        Features of the images and copies.
+    rows : list of ndarray of shape (n_rows, n_features)
+        Features of the images and copies, for each kernel.
     coefficients : ndarray of shape (n_rows, n_classes)
         Coefficients of their kernels.
     shares : ndarray of shape (n_classes,)
@@ -64,7 +64,7 @@ class CopiesRidge(NamedTuple):
     """
 
     similarity: Similarity
-    rows: np.ndarray
+    rows: list
     coefficients: np.ndarray
     shares: np.ndarray
 
@@ -121,7 +121,7 @@ def learn_ridge(similarity, rows, n_classes, equations=None):
     features = similarity.features(rows.X)
     targets = np.eye(n_classes)[labels]
     shares = targets.mean(axis=0)
-    kernel = similarity.kernel(features.astype(equations.precision))
+    kernel = similarity.kernel([f.astype(equations.precision) for f in features])
     n_images = int(sources.max()) + 1
     others = [kernel[[i]][:, sources != sources[i]] for i in range(n_images)]
     distances = [similarity.distances(row) for row in others]

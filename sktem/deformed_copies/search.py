@@ -41,6 +41,8 @@ class Search(NamedTuple):
         Rows of a trial.
     factors : tuple of float
         Multiples of the usual sizes that are tried.
+    shares : tuple of float
+        Shares of the values of pixels that are tried.
     passes : int
         Passes over the kinds of deformation, at most.
     least_gain, least_share : float
@@ -53,6 +55,7 @@ class Search(NamedTuple):
 
     budget: Budget = Budget(60, 3, 1200)
     factors: tuple = (0.0, 0.5, 2.0)
+    shares: tuple = (0.0, 0.5, 1.0)
     passes: int = 2
     least_gain: float = 1.0
     least_share: float = 0.15
@@ -110,9 +113,9 @@ class Images(NamedTuple):
         X = np.concatenate([self.X, self.filler.fill(copies)])
         return Rows(X, self.labels[rows], rows, self.weights[rows])
 
-    def similarity(self, relative) -> Similarity:
+    def similarity(self, relative, values=0.0) -> Similarity:
         """Return the kernel between images like these."""
-        return Similarity(self.shape, len(self.noise), self.noise, relative)
+        return Similarity(self.shape, len(self.noise), self.noise, relative, values)
 
     def differ_relatively(self) -> bool:
         """Return whether images of different classes differ in relative features."""
@@ -122,7 +125,7 @@ class Images(NamedTuple):
 
 
 class Law(NamedTuple):
-    """Deformations of copies, and what of brightness counts.
+    """Deformations of copies, and what of images counts.
 
     Attributes
     ----------
@@ -130,10 +133,13 @@ class Law(NamedTuple):
         Standard deviations of the deformations.
     relative : bool
         Whether brightness is that above the border of an image.
+    values : float
+        Share of the values of pixels in the kernel.
     """
 
     sizes: Sizes
     relative: bool
+    values: float
 
 
 class Trials:
@@ -172,7 +178,10 @@ class Trials:
             rng = np.random.default_rng(self.seed)
             rows = images.with_copies(deformations, self.search.budget, rng)
             _, left_out = learn_ridge(
-                images.similarity(law.relative), rows, images.n_classes, self.equations
+                images.similarity(law.relative, law.values),
+                rows,
+                images.n_classes,
+                self.equations,
             )
             self.known[law] = log_losses(
                 left_out.scores, self.search.temperature, self.log_prior, images.labels
@@ -191,16 +200,15 @@ class Trials:
         return best if gaps.mean() > max(least, share) else law
 
 
-def chosen_law(trials: Trials, start, free, may_change_brightness) -> Law:
-    """Return sizes by which images that are left out have the least log-loss.
+def chosen_law(trials: Trials, laws, free) -> Law:
+    """Return the law by which images that are left out have the least log-loss.
 
-    First none of the free deformations, and the other kind of brightness, are compared
-    with the start; then the multiples of each size, one kind after the other.
+    First the others of some laws, and none of the free deformations, are compared with
+    the first of them; then the multiples of each size, one kind after the other.
     """
-    law = start
+    start = laws[0]
     with bar("Sizes of deformations", trials.search.passes * len(free)) as advance:
-        if may_change_brightness:
-            law = trials.better(law, [law._replace(relative=not law.relative)])
+        law = trials.better(start, laws)
         if free:
             still = law.sizes._replace(**dict.fromkeys(free, 0.0))
             law = trials.better(law, [law._replace(sizes=still)])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
 from sktem.deformed_copies.features import OrientationFeatures
 from sktem.deformed_copies.patterns import PatternFeatures
+from sktem.images.usual import departures_of
 
 __all__ = ["KernelWidths", "Similarity"]
 
@@ -18,8 +20,9 @@ class KernelWidths(NamedTuple):
 
     Attributes
     ----------
-    places : float
-        Factor of the squared distances of features by direction and place.
+    places, values : float
+        Factors of the squared distances of features by direction and place, and of the
+        values of the pixels.
     patterns : float
         Factor of those of the patterns of signals.
     share : float
@@ -27,6 +30,7 @@ class KernelWidths(NamedTuple):
     """
 
     places: float = 3.0
+    values: float = 1.0
     patterns: float = 20.0
     share: float = 0.8
 
@@ -34,11 +38,11 @@ class KernelWidths(NamedTuple):
 class Similarity:
     """Kernel between images of one to three axes.
 
-    It is Gaussian in the features by direction and place
-    (:class:`~sktem.deformed_copies.features.OrientationFeatures`). For signals a
-    Gaussian kernel in their patterns, wherever these are
-    (:class:`~sktem.deformed_copies.patterns.PatternFeatures`), is added: a sum of
-    kernels, unlike a product, lets either of them tell two signals to be alike.
+    A sum of Gaussian kernels: unlike a product, it lets any of them tell two images to
+    be alike. They are of features by direction and place
+    (:class:`~sktem.deformed_copies.features.OrientationFeatures`), of the values of the
+    pixels, and for signals of their patterns, wherever these are
+    (:class:`~sktem.deformed_copies.patterns.PatternFeatures`).
 
     Parameters
     ----------
@@ -50,39 +54,50 @@ class Similarity:
         Standard deviations of the noise of single pixels.
     relative : bool, default=False
         Whether the brightness is that above the border of an image.
+    values : float, default=0.0
+        Share of the kernel of the values of the pixels.
     widths : KernelWidths, default=KernelWidths()
         Widths of the kernels.
     """
 
     def __init__(
-        self, image_shape, n_channels=1, noise=0.0, relative=False, widths=None
+        self,
+        image_shape,
+        n_channels=1,
+        noise=0.0,
+        relative=False,
+        values=0.0,
+        widths=None,
     ):
-        self.image_shape = tuple(image_shape)
-        self.n_channels = n_channels
-        self.widths = KernelWidths() if widths is None else widths
-        self.parts: list = [
-            OrientationFeatures(image_shape, n_channels, noise, relative)
-        ]
-        if len(self.image_shape) == 1:
-            self.parts.append(PatternFeatures(self.image_shape[0], n_channels))
+        shape = tuple(image_shape)
+        self.widths = widths = KernelWidths() if widths is None else widths
+        patterns = widths.share if len(shape) == 1 else 0.0
+        gradients = OrientationFeatures(shape, n_channels, noise, relative).transform
+        pixels = partial(
+            values_of, image_shape=shape, n_channels=n_channels, relative=relative
+        )
+        shapes = PatternFeatures(shape[0], n_channels).transform
+        parts = (
+            (gradients, widths.places, (1 - values) * (1 - patterns)),
+            (pixels, widths.values, values),
+            (shapes, widths.patterns, (1 - values) * patterns),
+        )
+        self.parts = [part for part in parts if part[-1] > 0]
 
-    def features(self, images) -> np.ndarray:
-        """Return the features of images."""
-        features = [part.transform(images) for part in self.parts]
-        return np.concatenate(features, axis=1) if len(features) > 1 else features[0]
+    def features(self, images) -> list:
+        """Return the features of images, an array for each kernel."""
+        return [transform(images) for transform, *_ in self.parts]
 
     def kernel(self, rows, others=None) -> np.ndarray:
         """Return the kernel between features of images and of others, or themselves."""
-        widths = self.widths
-        if len(self.parts) == 1:
-            return rbf_kernel(rows, others, gamma=widths.places)
-        n, both = self.parts[1].n_features, (rows, others)
-        places = [operand if operand is None else operand[:, :-n] for operand in both]
-        patterns = [operand if operand is None else operand[:, -n:] for operand in both]
-        kernel = rbf_kernel(*places, gamma=widths.places)
-        kernel *= 1 - widths.share
-        kernel += widths.share * rbf_kernel(*patterns, gamma=widths.patterns)
-        return kernel
+        total: Any = 0.0
+        for i, (_, width, share) in enumerate(self.parts):
+            other = None if others is None else others[i]
+            kernel = rbf_kernel(rows[i], other, gamma=width)
+            kernel *= share
+            kernel += total
+            total = kernel
+        return total
 
     def distances(self, kernel) -> np.ndarray:
         """Return squared distances to the nearest of others, from kernels with them.
@@ -91,3 +106,11 @@ class Similarity:
         """
         nearest = kernel.max(axis=1).astype(float)
         return -np.log(np.maximum(nearest, 1e-300)) / self.widths.places
+
+
+def values_of(images, image_shape, n_channels, relative):
+    """Return values of pixels whose squared distances are means over the pixels."""
+    if relative:
+        excess, _ = departures_of(images, image_shape, n_channels)
+        images = excess.reshape(images.shape)
+    return images / np.sqrt(images.shape[1])

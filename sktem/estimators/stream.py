@@ -59,6 +59,7 @@ class StreamRunner(ABC):
         self.n_rows = n_rows
         self.kept = KeptRows()
         self.warned = False
+        self.is_out_of_order = False
 
     def update(self, estimator, X, sample_weight, task: Task) -> None:
         """Learn from a chunk, of which ``task`` is the call."""
@@ -112,6 +113,21 @@ class StreamRunner(ABC):
         if message and not self.warned:
             self.warned = True
             warn_user(message, FitWarning)
+
+    def warn_of_order(self, rows="rows") -> None:
+        """Warn once if rows have become less likely than those before."""
+        watched = self.state.likelihoods
+        if watched is None or not watched.fall or self.is_out_of_order:
+            return
+        self.is_out_of_order = True
+        warn_user(
+            f"The {rows} of the stream have become less likely, by {watched.fall:.3g} "
+            f"nats each (among the {self.n_rows} so far), and steps are made as if "
+            "they came in random order. Shuffle them, or fit all of them (files and "
+            "memory maps need not fit into memory); if the source changes, a constant "
+            "step_size follows it.",
+            FitWarning,
+        )
 
 
 def _count(X) -> int:

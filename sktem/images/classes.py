@@ -113,12 +113,20 @@ class Calibration(NamedTuple):
         Divisor that a prior expects, and standard deviation of its logarithm. Where all
         of few images are right, they alone would ask for no doubt at all. An infinite
         deviation is no prior.
+    sure : float
+        By how much the score of another class is larger where a label is surely wrong.
     """
 
     bounds: tuple
     least_sd: float
     expected: float = 1.0
     deviation: float = np.inf
+    sure: float = np.inf
+
+    def contradicted(self, scores, labels) -> float:
+        """Return the share of images that surely look like those of another class."""
+        gaps = scores.max(axis=1) - scores[np.arange(len(scores)), labels]
+        return float((gaps > self.sure).mean())
 
     def temperature(self, scores, log_prior, labels, weights) -> float:
         """Return the divisor of scores for the least log-loss.

@@ -209,7 +209,8 @@ class ImageClassifier(
                 )
             logs = scores / temperature + log_prior
             self._typical = calibration.typical(distances, logs, weights)
-            self._usual.warn_of_errors(logs, labels, light)
+            contradicted = calibration.contradicted(scores, labels)
+            self._usual.warn_of_errors(logs, labels, light, contradicted)
         self.temperature_ = temperature or calibration.expected
 
     def _checked(self, X):

@@ -120,9 +120,10 @@ class UsualImages(NamedTuple):
     margin, moved : float
         How far an object is out of place, as a share of the longest side, and the share
         of such images that is told, beside that of as many training images.
-    wrong, errors, fewest : float, float, int
+    wrong, errors, fewest, contradicted : float, float, int, float
         Share of images left out with a wrong label that is told, standard errors beyond
-        it, and images that such a share is of at least.
+        it, images that such a share is of at least, and the share that is told of those
+        that surely look like another class.
     uneven, scattered : float
         Ratio of the contrasts of training images, and distance of their objects as a
         share of the longest side, that may be the cause.
@@ -143,7 +144,8 @@ class UsualImages(NamedTuple):
     moved: float = 0.25
     wrong: float = 0.25
     errors: float = 2.0
-    fewest: int = 32
+    fewest: int = 16
+    contradicted: float = 0.05
     uneven: float = 4.0
     scattered: float = 0.25
 
@@ -170,14 +172,19 @@ class UsualImages(NamedTuple):
             len(observed),
         )  # fmt: skip
 
-    def warn_of_errors(self, joint_logs, labels, light=False) -> None:
+    def warn_of_errors(self, joint_logs, labels, light=False, contradicted=0.0):
         """Warn where many of the images that were left out got a wrong label.
 
-        `light` says whether another contrast of an image counts.
+        `light` says whether another contrast of an image counts, and `contradicted` is
+        the share of images that surely look like those of another class.
         """
         n, wrong = len(labels), float((joint_logs.argmax(axis=1) != labels).mean())
         error = self.errors * np.sqrt(wrong * (1 - wrong) / n)
-        if n < self.fewest or wrong - error <= self.wrong:
+        many, finding = wrong - error > self.wrong, "got the label of another class"
+        if not many and contradicted > self.contradicted:
+            many, wrong = True, contradicted
+            finding = "look like those of another class beyond doubt"
+        if n < self.fewest or not many:
             return
         if light and self.spreads[1] > self.uneven * self.spreads[0]:
             advice = (
@@ -192,8 +199,8 @@ class UsualImages(NamedTuple):
                 "another kind."
             )
         warn_user(
-            f"{wrong:.0%} of {n} images that were left out by folds got the label of "
-            f"another class. {advice}",
+            f"{wrong:.0%} of {n} images that were left out by folds {finding}. "
+            f"{advice}",
             FitWarning,
         )
 

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.fit_warnings import warn_of_unused, warn_user
+from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.stream import StreamRunner
-from sktem.exceptions import FitWarning
 from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule
 from sktem.loop.loop import run
@@ -82,7 +81,6 @@ class MixtureStream(StreamRunner):
         self.model = None
         self.like = None
         self.settled: Any = None
-        self.is_out_of_order = False
 
     @classmethod
     def after_fit(cls, estimator, model, state, n_rows, total_weight) -> MixtureStream:
@@ -164,21 +162,6 @@ class MixtureStream(StreamRunner):
         # Constant steps are for sources that change.
         if not isinstance(stream.settings.step_size, Constant):
             self.warn_of_order()
-
-    def warn_of_order(self):
-        """Warn once if rows have become less likely than those before."""
-        watched = self.state.likelihoods
-        if watched is None or not watched.fall or self.is_out_of_order:
-            return
-        self.is_out_of_order = True
-        warn_user(
-            f"Rows of the stream have become less likely, by {watched.fall:.3g} nats a "
-            f"row (among the {self.n_rows} so far), and steps are made as if rows came "
-            "in random order. Shuffle them, or fit all of them (files and memory maps "
-            "need not fit into memory); if the source changes, a constant step_size "
-            "follows it.",
-            FitWarning,
-        )
 
     def _best_start(
         self, estimator, rows, weights, random, passes, n_random=0, tol=0.0, task=None

@@ -22,6 +22,7 @@ __all__ = [
     "folds_of",
     "has_settled",
     "mean_log_likelihood",
+    "shares_of_folds",
     "warn_of_images",
     "warn_of_repetition",
 ]
@@ -74,7 +75,12 @@ def folds_of(model, params, Y, chains):
         chosen = deformations[np.arange(len(deformations)), shares.argmax(axis=1)]
     else:
         chosen = model.modes_under(Y, params)[0]
-    folded = model.grid.jacobians(chosen) <= 0
+    return shares_of_folds(model.grid, chosen)
+
+
+def shares_of_folds(grid, deformations):
+    """Return the share of deformations that fold, and of pixels that do."""
+    folded = grid.jacobians(deformations) <= 0
     return float(folded.any(axis=1).mean()), float(folded.mean())
 
 

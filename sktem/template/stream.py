@@ -6,22 +6,25 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamRunner
+from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import Stream, StreamState
-from sktem.schedules import Polynomial
+from sktem.schedules import Constant, Polynomial
 from sktem.template.fitted import FittedTemplate
-from sktem.template.judged import folds_of
+from sktem.template.judged import shares_of_folds
 
 __all__ = ["TemplateStream"]
 
 #: Attributes that are moving averages on a stream.
 FOLDS = ("fold_rate_", "folded_pixels_")
 
-#: Images whose modes are sought for folds, where there are no chains.
-JUDGED = 50
+#: Images of a chunk that are judged before they are learned, where there are no chains,
+#: and how many of them have one likelihood.
+JUDGED, TOGETHER = 50, 5
 
 #: Images per component from which a start is made, and images per step on a stream.
 IMAGES_OF_A_START, STREAM_BATCH = 20, 20
@@ -53,6 +56,7 @@ class TemplateStream(StreamRunner):
             generators=spawn_generators(estimator.random_state),
             iterates=IterateRule(check_average(estimator.average)),
             mass=attributes["_fitted"].mass,
+            likelihoods=BatchLikelihoods(),
         )
 
     def update(self, estimator, X, sample_weight, task):
@@ -92,16 +96,30 @@ class TemplateStream(StreamRunner):
         Y = self.frame.standardised(X)
         mass = float(len(X) if sample_weight is None else sample_weight.sum())
         stream = self._stream(estimator, self.state.mass + mass)
-        self.learn(stream, Y, sample_weight, task)
         model = stream.settings.model
+        new = self._judge(model, Y)
+        self.learn(stream, Y, sample_weight, task)
+        if not isinstance(stream.settings.step_size, Constant):
+            self.warn_of_order("images")
         params, s = stream.published(self.state)
         fitted = FittedTemplate.of(self.frame, estimator._layout, model, params)
         self.attributes |= {**fitted.attributes(), "_statistics": s}
-        new = folds_of(model, params, Y[max(len(Y) - JUDGED, 0) :], None)
         share = min(len(Y) / JUDGED, 1.0)
         for name, value in zip(FOLDS, new, strict=True):
             before = self.attributes[name]
             self.attributes[name] = before + share * (value - before)
+
+    def _judge(self, model, Y):
+        """Return shares of folds of images of a chunk, and note their likelihoods."""
+        rows = np.linspace(0, len(Y) - 1, min(len(Y), JUDGED)).astype(int)
+        modes, logs = model.searched(Y[rows], self.state.params)
+        watched = self.state.likelihoods
+        for value in logsumexp(logs, axis=1):
+            watched.add(value, 1.0)
+            if watched.pending_mass >= TOGETHER:
+                watched.close()
+        best = modes[np.arange(len(rows)), logs.argmax(axis=1)]
+        return shares_of_folds(model.grid, best)
 
     def published(self, estimator):
         """Return the fitted attributes that count every image seen."""

@@ -147,6 +147,39 @@ def test_classes_that_differ_by_brightness_alone(n):
     assert fitted.score(flat, labels) == 1.0
 
 
+# ---------------------------------------------------------------- values of the pixels
+
+
+def in_noise(n, kind, rng):
+    """Return images of 10 x 10 pixels of white noise, in which classes differ."""
+    labels = np.arange(n) % 2
+    noise = rng.normal(size=(n, 10, 10))
+    if kind == "spread":
+        return noise * (1 + 0.5 * labels)[:, None, None], labels
+    means = 0.4 * np.random.default_rng(9).normal(size=(2, 10, 10))
+    return means[labels] + noise, labels
+
+
+@pytest.mark.parametrize(("kind", "least"), [("spread", 0.85), ("means", 0.95)])
+def test_classes_without_edges_are_told_apart_by_their_values(kind, least):
+    """Gradients err in half and in a fifth of these images."""
+    rng = np.random.default_rng(0)
+    X, y = in_noise(60, kind, rng)
+    fitted = classifier(max_rows=600).fit(X, y)
+    assert fitted.values_ > 0
+    assert fitted.score(*in_noise(200, kind, rng)) > least
+
+
+def test_values_of_objects_count_only_if_asked_for():
+    """Of digits gradients say more, and a given share is taken as it is."""
+    X, y = load_digits(n_class=4, return_X_y=True)
+    assert classifier(max_rows=600).fit(X[:40], y[:40]).values_ == 0
+    assert classifier(max_rows=100, values=0.2).fit(X[:8], y[:8]).values_ == 0.2
+    for share in (1.5, -0.1, "some"):
+        with pytest.raises(ValueError, match="values must be"):
+            classifier(values=share).fit(X[:8], y[:8])
+
+
 # ------------------------------------------------------------- repetitions and weights
 
 

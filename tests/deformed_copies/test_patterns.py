@@ -91,10 +91,11 @@ def test_channels_are_kept_apart():
     np.testing.assert_allclose(np.linalg.norm(both, axis=1), 1)
 
 
+@pytest.mark.parametrize("values", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize(("shape", "n_channels"), [((40,), 1), ((9,), 2), ((6, 5), 1)])
-def test_kernel(shape, n_channels):
-    """A Gaussian kernel of images, a sum of two of signals."""
-    alike = Similarity(shape, n_channels)
+def test_kernel(shape, n_channels, values):
+    """A Gaussian kernel of images, a sum of two of signals, and that of values."""
+    alike = Similarity(shape, n_channels, values=values)
     X = np.random.default_rng(0).normal(size=(8, n_channels * int(np.prod(shape))))
     rows = alike.features(X)
 
@@ -108,10 +109,13 @@ def test_kernel(shape, n_channels):
         patterns = gaussian(patterns, alike.widths.patterns)
         share = alike.widths.share
         expected = (1 - share) * expected + share * patterns
+    pixels = gaussian(X, alike.widths.values / X.shape[1])
+    expected = (1 - values) * expected + values * pixels
     found = alike.kernel(rows)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    np.testing.assert_array_equal(np.diag(found), 1)
-    np.testing.assert_allclose(alike.kernel(rows[:3], rows), found[:3], rtol=1e-9)
+    np.testing.assert_allclose(np.diag(found), 1, rtol=1e-15)
+    few = [features[:3] for features in rows]
+    np.testing.assert_allclose(alike.kernel(few, rows), found[:3], rtol=1e-9)
     distances = alike.distances(found[:3, 3:])
     np.testing.assert_allclose(
         distances, -np.log(found[:3, 3:].max(axis=1)) / alike.widths.places

@@ -80,7 +80,7 @@ def test_noise_is_told_from_lines(monkeypatch):
     Taking them for clean, the control, errs more often, over five draws.
     """
 
-    usual = Sizes.usual((12, 12))._asdict()
+    usual = {**Sizes.usual((12, 12))._asdict(), "values": 0.0}
 
     def errors():
         found = []

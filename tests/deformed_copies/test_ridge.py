@@ -32,8 +32,8 @@ def reference(similarity, X, labels):
     """Return scikit-learn's regression on rows."""
     ridge = KernelRidge(
         alpha=EXACT.ridge, kernel="rbf", gamma=similarity.widths.places
-    ).fit(similarity.features(X), np.eye(2)[labels] - 0.5)
-    return lambda X: ridge.predict(similarity.features(X)) + 0.5
+    ).fit(*similarity.features(X), np.eye(2)[labels] - 0.5)
+    return lambda X: ridge.predict(*similarity.features(X)) + 0.5
 
 
 def test_rows_are_images_and_copies(images, rows):
@@ -72,8 +72,10 @@ def test_left_out_scores_are_those_without_the_image(images, rows):
         scores, distances = ridge.judge(images.X[[image]])
         assert np.abs(left_out.scores[image] - scores).max() > 1e-3
         assert distances[0] < 1e-10
-        both = similarity.features(rows.X[kept]), similarity.features(images.X[[image]])
-        nearest = ((both[0] - both[1]) ** 2).sum(axis=1).min()
+        (known,) = similarity.features(rows.X[kept])
+        nearest = (
+            ((known - similarity.features(images.X[[image]])[0]) ** 2).sum(axis=1).min()
+        )
         np.testing.assert_allclose(left_out.distances[image], nearest, atol=1e-8)
 
 

@@ -331,6 +331,20 @@ def test_wrong_labels_are_told(kind):
     classifier.fit(X, y)  # the negative control
 
 
+@pytest.mark.parametrize("n", [60, 200])
+def test_a_tenth_of_wrong_labels_is_told(n):
+    """By copies, since such images surely look like those of another class."""
+    X, y = load_digits(n_class=6, return_X_y=True)
+    X, y, rng = X[:n], y[:n], np.random.default_rng(0)
+    classifier = DeformedCopiesClassifier(
+        **{**SIZES, "values": 0.0}, max_rows=max(600, n), random_state=0
+    )
+    classifier.fit(X, y)  # the negative control
+    wrong = np.where(rng.random(n) < 0.1, (y + rng.integers(1, 6, n)) % 6, y)
+    with pytest.warns(FitWarning, match="another class beyond doubt.*wrong labels"):
+        classifier.fit(X, wrong)
+
+
 def test_contrasts_that_differ_are_told():
     rng, (X, y) = np.random.default_rng(0), load_digits(n_class=3, return_X_y=True)
     light = rng.lognormal(0, 1, (36, 1)), rng.normal(0, 40, (36, 1))

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from sktem import (
     DeformableTemplateEstimator,
@@ -351,6 +352,24 @@ def test_stream_of_a_mixture():
 
 
 # -------------------------------------------------------------------------- interrupts
+
+
+def test_a_stream_sorted_by_class_is_told():
+    """In chunks or in one; not in random order, nor with constant steps."""
+    X, y = load_digits(n_class=4, return_X_y=True)
+    X = np.concatenate([X[y == label][:60] for label in (0, 3)])
+
+    def told(X, chunk, **settings):
+        estimator = DeformableTemplateEstimator((8, 8), random_state=0, **settings)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for start in range(0, len(X), chunk):
+                estimator.partial_fit(X[start : start + chunk])
+        return sum("random order" in str(one.message) for one in caught)
+
+    assert told(X, 20) == told(X, len(X)) == 1
+    assert told(X, 20, step_size=0.1) == 0
+    assert told(np.random.default_rng(0).permutation(X), 20) == 0
 
 
 def interrupt(monkeypatch, at):
