@@ -280,7 +280,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         check_number("ridge", self.ridge, Real, 0, strict=True)
         if not is_auto(self.values):
             check_number("values", self.values, Real, 0)
-            if self.values > 1:
+            if float(self.values) > 1:
                 raise ValueError(f"values must be at most 1, got {self.values!r}")
         check_choice("brightness", self.brightness, ("auto", "absolute", "relative"))
         given_temperature(self.temperature)
