@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.choices import check_choice, check_number
-from sktem.compartments.models import CompartmentModel, LinearPlan, Psi
+from sktem.compartments.models import LinearPlan, Psi, SolvedModel, kept_steps
 from sktem.compartments.schedules import (
     between_observations,
     dosing_places,
@@ -63,7 +63,7 @@ RESPONSES = {
 }
 
 
-class _Mammillary(CompartmentModel):
+class _Mammillary(SolvedModel):
     """A central compartment and peripheral ones that exchange with it."""
 
     _flows: tuple[str, ...]
@@ -133,10 +133,6 @@ class _Mammillary(CompartmentModel):
         """Whether transit compartments lead to a linear system."""
         is_transit = self.absorption == "transit" and self._code == 0
         return is_transit and self.elimination == "linear"
-
-    def _of_hasty(self, most):
-        """Return the attributes that the model with fewer steps has instead."""
-        return {"max_steps": min(self.max_steps, most)}
 
     def _psi(self, records, parameters):
         """Return parameters; those of a zero-order absorption are of doses too."""
@@ -212,7 +208,7 @@ class _Mammillary(CompartmentModel):
         events = self._events(records)
         if self.absorption == "zero-order":
             dosing["D1"] = values["D1"]
-        kept = no_steps() if dosing else self._kept_steps(records)
+        kept = no_steps() if dosing else kept_steps(records)
         steps, before, since = between_observations(
             kept, records.observed, records.has_steady_states
         )
@@ -247,7 +243,7 @@ class _Mammillary(CompartmentModel):
 
         entry, values = self._entry, psi.values
         if entry.input_kind:
-            records._refuse(
+            records.refuse(
                 records["SS"] == 2, f"SS must be 1, not 2, for {self.absorption}"
             )
         rows = len(next(iter(values.values())))

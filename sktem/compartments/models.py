@@ -13,7 +13,15 @@ from sktem.choices import did_you_mean
 from sktem.compartments.records import Records, read_nonmem
 from sktem.compartments.schedules import DOSING, dosing_of, most_steps, steps_of
 
-__all__ = ["CompartmentModel", "LinearPlan", "Psi"]
+__all__ = [
+    "CompartmentModel",
+    "LinearPlan",
+    "Psi",
+    "SolvedModel",
+    "at_records",
+    "check_shape",
+    "kept_steps",
+]
 
 #: Other names of the parameters of doses.
 ALIASES = {"LAG": "ALAG", "TLAG": "ALAG", "DUR": "D"}
@@ -94,8 +102,7 @@ class LinearPlan(NamedTuple):
 class CompartmentModel(ABC):
     """A model of amounts in compartments, which doses enter.
 
-    Subclasses say which parameters they have, how amounts follow from steps, and what
-    is observed.
+    Subclasses say which parameters they have, and what they predict.
 
     Parameters
     ----------
@@ -109,19 +116,14 @@ class CompartmentModel(ABC):
     """
 
     parameters: tuple[str, ...]
+    #: The model that another one changes, and steps of integration between records.
+    model: Any = None
+    max_steps: int = 0
 
     @property
     def has_closed_form(self) -> bool:
         """Whether amounts follow without integration of differential equations."""
         return False
-
-    @abstractmethod
-    def _amounts(self, records: Records, steps, psi: Psi) -> np.ndarray:
-        """Return the amounts at the records, of shape (n_records, n_states)."""
-
-    @abstractmethod
-    def _observed(self, records: Records, amounts, psi: Psi) -> np.ndarray:
-        """Return what is predicted at the records."""
 
     def plan(self, records: Records, names) -> LinearPlan | None:
         """Return what the closed form needs for parameters of these names.
@@ -153,13 +155,90 @@ class CompartmentModel(ABC):
         CompartmentModel
             The model, whose predictions are NaN where there would be more.
         """
-        model = copy(self)
-        vars(model).update(self._of_hasty(most))
-        return model
+        hasty = copy(self)
+        hasty.max_steps = min(self.max_steps, most)
+        hasty.model = None if self.model is None else self.model.hasty(most)
+        return hasty
 
-    def _of_hasty(self, most):
-        """Return the attributes that the model with fewer steps has instead."""
-        return {}
+    @abstractmethod
+    def predict(self, records, parameters) -> np.ndarray:
+        """Return the prediction at each record.
+
+        Parameters
+        ----------
+        records : Records, path or data frame
+            Records of doses and observations, as :func:`read_nonmem` takes them.
+        parameters : dict
+            Values of the parameters by name: a number, an array of shape
+            (n_subjects,) or one of shape (n_records,). Next to those of the model,
+            parameters of doses are "F" (bioavailability, 1), "ALAG" (lag time, 0), "D"
+            (duration of infusions with a RATE of -2) and "R" (rate of those with -1);
+            with the number of a compartment, such as "F2", they are for doses into that
+            one. Upper and lower case are alike.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            Predictions, of all records in their order. That of a dose includes it.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is missing, unknown or of another shape, or a record is
+            impossible for the model.
+        """
+
+    @abstractmethod
+    def amounts(self, records, parameters) -> np.ndarray:
+        """Return the amounts in all compartments at each record.
+
+        Parameters
+        ----------
+        records : Records, path or data frame
+            Records of doses and observations, as :func:`read_nonmem` takes them.
+        parameters : dict
+            Values of the parameters, as in :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_states)
+            Amounts; the last is the response, where there is one.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`predict`.
+        """
+
+    @abstractmethod
+    def check_names(self, names) -> None:
+        """Raise an error unless parameters have these names.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names, of the model and of doses.
+
+        Raises
+        ------
+        ValueError
+            If one is unknown, given twice or missing.
+        """
+
+
+class SolvedModel(CompartmentModel):
+    """A model whose amounts are solved for, from record to record.
+
+    Subclasses say how amounts follow from steps, and what is observed.
+    """
+
+    @abstractmethod
+    def _amounts(self, records: Records, steps, psi: Psi) -> np.ndarray:
+        """Return the amounts at the records, of shape (n_records, n_states)."""
+
+    @abstractmethod
+    def _observed(self, records: Records, amounts, psi: Psi) -> np.ndarray:
+        """Return what is predicted at the records."""
 
     def _events(self, records: Records):
         """Return the events of records, None where they are as the columns say."""
@@ -222,19 +301,12 @@ class CompartmentModel(ABC):
         """Return the amounts at the records."""
         events = self._events(records)
         if events is None and not psi.dosing:
-            steps = self._kept_steps(records)
+            steps = kept_steps(records)
         else:
             steps = steps_of(records, dosing_of(records, psi.dosing), events)
         if not records.has_steady_states:
             steps = steps.without_steady_states()
         return self._amounts(records, steps, psi)
-
-    @staticmethod
-    def _kept_steps(records):
-        """Return steps that depend on nothing that may change."""
-        if records._steps is None:
-            records._steps = steps_of(records, dosing_of(records, {}), None)
-        return records._steps
 
     def check_names(self, names) -> None:
         """Raise an error unless parameters have these names.
@@ -281,7 +353,7 @@ class CompartmentModel(ABC):
         """Raise an error if a dose goes into a compartment that is not there."""
         kind = records["EVID"]
         doses = (kind == 1) | (kind == 4)
-        records._refuse(
+        records.refuse(
             doses & (records["CMT"] > n_compartments),
             f"CMT must be at most {n_compartments}, the compartments of {self!r}",
         )
@@ -296,16 +368,38 @@ def dosing_name(name) -> str | None:
     return stem + (match[2] or "") if stem in DOSING else None
 
 
+def kept_steps(records):
+    """Return steps that depend on nothing that may change, made once."""
+    return records.once(
+        "steps", lambda: steps_of(records, dosing_of(records, {}), None)
+    )
+
+
+def check_shape(records, name, value) -> np.ndarray:
+    """Return a parameter: a number, or one value for each subject or record."""
+    value, n = np.asarray(value, dtype=float), len(records)
+    if value.shape not in {(), (n,), (records.n_subjects,)}:
+        raise ValueError(
+            f"parameter {name!r} must be a number or have one value for each of the "
+            f"{records.n_subjects} subjects or the {n} records, got the shape "
+            f"{value.shape}"
+        )
+    return value
+
+
+def at_records(records, name, value) -> np.ndarray:
+    """Return a parameter, one value for each record."""
+    value = check_shape(records, name, value)
+    if value.shape == (records.n_subjects,):
+        value = value[records.subject_of_record]
+    return np.broadcast_to(value, (len(records),))
+
+
 def _aligned(records, values, dosing) -> Psi:
     """Return parameters of a common shape: of one row, of subjects or of records."""
-    n, n_subjects = len(records), records.n_subjects
+    n = len(records)
     for name, value in {**values, **dosing}.items():
-        if value.ndim and value.shape not in {(n,), (n_subjects,)}:
-            raise ValueError(
-                f"parameter {name!r} must be a number or have one value for each of "
-                f"the {n_subjects} subjects or the {n} records, got the shape "
-                f"{value.shape}"
-            )
+        check_shape(records, name, value)
     subject = records.subject_of_record
     sizes = {value.shape for value in values.values() if value.ndim}
     if (n,) in sizes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from numbers import Integral, Real
 
 import numpy as np
@@ -16,7 +17,7 @@ from sktem.compartments.functions import (
     compiled_rhs,
 )
 from sktem.compartments.linear_forms import linear_equations
-from sktem.compartments.models import CompartmentModel
+from sktem.compartments.models import SolvedModel
 from sktem.compartments.scipy_amounts import scipy_amounts
 
 __all__ = ["ODE"]
@@ -30,7 +31,7 @@ def _record(names) -> type:
     return namedtuple("Parameters", names)
 
 
-class ODE(CompartmentModel):
+class ODE(SolvedModel):
     """A model whose amounts follow differential equations.
 
     The integrator starts anew at each dose, end of an infusion and record. Linear
@@ -135,7 +136,6 @@ class ODE(CompartmentModel):
         self.max_steps = max_steps
         self._record = _record(self.parameters)
         self._compiled = None
-        self._is_integrated = False
 
     def __repr__(self):
         """Return what names it."""
@@ -182,10 +182,7 @@ class ODE(CompartmentModel):
         values = np.column_stack([psi.values[name] for name in self.parameters])
         values = np.ascontiguousarray(values)
         initial = self._initial(psi, len(values))
-        equations = None
-        if not self._is_integrated:
-            equations = linear_equations(self.rhs, self._record, values, self.n_states)
-            self._is_integrated = equations is None
+        equations = self._equations(values) if self._is_linear else None
         if equations is None:
             compiled = self._compiled_rhs(values[0])
             if not compiled:
@@ -204,9 +201,14 @@ class ODE(CompartmentModel):
         )  # fmt: skip
         return amounts
 
-    def _of_hasty(self, most):
-        """Return the attributes that the model with fewer steps has instead."""
-        return {"max_steps": min(self.max_steps, most)}
+    def _equations(self, values):
+        """Return linear equations, None if they are not known to be linear."""
+        return linear_equations(self.rhs, self._record, values, self.n_states)
+
+    @cached_property
+    def _is_linear(self) -> bool:
+        """Whether the equations are linear, whatever the parameters."""
+        return self._equations(np.ones((1, len(self.parameters)))) is not None
 
     def _compiled_rhs(self, values):
         """Return the right-hand side for compiled code, False for SciPy's integrators.
@@ -233,9 +235,7 @@ class ODE(CompartmentModel):
         """Return what the functions of the user make of the amounts."""
         kind = np.maximum(records["CMT"].astype(np.int64), 1)
         if self.output is None:
-            records._refuse(
-                kind > self.n_states, f"CMT must be at most {self.n_states}"
-            )
+            records.refuse(kind > self.n_states, f"CMT must be at most {self.n_states}")
             return amounts[np.arange(len(kind)), kind - 1]
         p, columns = self._named(psi, at_records=True), tuple(amounts.T)
         if not isinstance(self.output, Mapping):
@@ -243,7 +243,7 @@ class ODE(CompartmentModel):
         observed = records["EVID"] == 0
         predictions = np.full(len(kind), np.nan)
         known = np.isin(kind, list(self.output))
-        records._refuse(
+        records.refuse(
             observed & ~known, f"CMT must be one of {list(self.output)}, as in output"
         )
         for key, function in self.output.items():

@@ -87,8 +87,7 @@ class Records:
         kind, missing = self.columns["EVID"], self.columns["MDV"]
         self.observed = (kind == 0) & (missing == 0)
         self.has_steady_states = bool((self.columns["SS"] > 0).any())
-        self._steps: Any = None
-        self._nodes: Any = None
+        self._made: dict[Any, Any] = {}
 
     def take(self, subjects) -> Records:
         """Return the records of some subjects, which may be there several times.
@@ -141,12 +140,44 @@ class Records:
         if changes:
             copy.observed = (copy["EVID"] == 0) & (copy["MDV"] == 0)
         copy.has_steady_states = self.has_steady_states
-        copy._steps = copy._nodes = None
+        copy._made = {}
         return copy
 
     def __getstate__(self):
-        """Leave out the steps, which are made again when they are needed."""
-        return {**self.__dict__, "_steps": None, "_nodes": None}
+        """Leave out what is made again when it is needed."""
+        return {**self.__dict__, "_made": {}}
+
+    def once(self, key, make):
+        """Return what is made of the records, once for a key.
+
+        Parameters
+        ----------
+        key : hashable
+            What tells it from others.
+        make : callable
+            Makes it, without arguments.
+
+        Returns
+        -------
+        object
+            What was made.
+        """
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def unknown(self) -> Records:
+        """Return the records, all of which count as observations that are not known.
+
+        Returns
+        -------
+        Records
+            Copies with NaN in DV.
+        """
+        unknown = self.take(np.arange(self.n_subjects))
+        unknown.observed = np.ones(len(self), dtype=bool)
+        unknown.columns["DV"] = np.full(len(self), np.nan)
+        return unknown
 
     def __len__(self):
         """Return the number of records."""
@@ -202,41 +233,41 @@ class Records:
         whole = ("EVID", "ADDL", "SS", "CMT", "MDV", "CENS")
         for name in COLUMNS:
             if name not in ("ID", "DV", "LIMIT"):
-                self._refuse(~np.isfinite(columns[name]), f"{name} must be a number")
+                self.refuse(~np.isfinite(columns[name]), f"{name} must be a number")
         for name in whole:
-            self._refuse(columns[name] % 1 != 0, f"{name} must be an integer")
-        self._refuse((kind < 0) | (kind > 4), "EVID must be 0, 1, 2, 3 or 4")
-        self._refuse((steady < 0) | (steady > 2), "SS must be 0, 1 or 2")
-        self._refuse(amount < 0, "AMT must not be negative")
-        self._refuse(np.abs(columns["CENS"]) > 1, "CENS must be -1, 0 or 1")
+            self.refuse(columns[name] % 1 != 0, f"{name} must be an integer")
+        self.refuse((kind < 0) | (kind > 4), "EVID must be 0, 1, 2, 3 or 4")
+        self.refuse((steady < 0) | (steady > 2), "SS must be 0, 1 or 2")
+        self.refuse(amount < 0, "AMT must not be negative")
+        self.refuse(np.abs(columns["CENS"]) > 1, "CENS must be -1, 0 or 1")
         limit, side = columns["LIMIT"], columns["CENS"]
-        self._refuse(
+        self.refuse(
             (side != 0) & (side * (limit - columns["DV"]) >= 0),
             "LIMIT must be below DV where CENS is 1, and above it where CENS is -1",
         )
-        self._refuse(columns["ADDL"] < 0, "ADDL must not be negative")
-        self._refuse(columns["CMT"] < 0, "CMT must not be negative")
-        self._refuse(
+        self.refuse(columns["ADDL"] < 0, "ADDL must not be negative")
+        self.refuse(columns["CMT"] < 0, "CMT must not be negative")
+        self.refuse(
             ~doses & ((amount > 0) | (rate > 0)),
             "AMT and RATE are for doses: EVID must be 1 or 4",
         )
-        self._refuse(
+        self.refuse(
             (rate < 0) & (rate != -1) & (rate != -2),
             "RATE must be positive, 0 (bolus), -1 (its rate is a parameter) or -2 (its "
             "duration is one)",
         )
-        self._refuse(
+        self.refuse(
             doses & (amount == 0) & (rate != 0) & ~constant,
             "an infusion without AMT needs SS 1 and RATE > 0 (a constant one)",
         )
-        self._refuse(
+        self.refuse(
             several & (interval <= 0),
             "ADDL and SS need the time between doses, II > 0",
         )
         time = columns["TIME"]
         back = np.r_[False, time[1:] < time[:-1]]
         back[self.offsets[:-1]] = False
-        self._refuse(
+        self.refuse(
             back & (kind < 3),
             "TIME is before that of the record above (EVID 3 and 4 may begin anew): "
             "sort the records by ID and TIME",
@@ -251,8 +282,21 @@ class Records:
                 )
             earlier[label] = subject
 
-    def _refuse(self, wrong, reason):
-        """Raise an error for the first of the records that are wrong."""
+    def refuse(self, wrong, reason) -> None:
+        """Raise an error for the first of the records that are wrong.
+
+        Parameters
+        ----------
+        wrong : ndarray of bool of shape (n_records,)
+            Which.
+        reason : str
+            What is wrong with them.
+
+        Raises
+        ------
+        ValueError
+            If there are any.
+        """
         if wrong.any():
             raise ValueError(f"{self._name(int(np.argmax(wrong)))}: {reason}")
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from sktem.choices import did_you_mean
-from sktem.compartments.models import CompartmentModel
+from sktem.compartments.models import CompartmentModel, at_records
 from sktem.compartments.records import Records, read_nonmem
 
 __all__ = ["Reparametrized"]
@@ -65,10 +65,6 @@ class Reparametrized(CompartmentModel):
         """Whether the model has a closed form."""
         return self.model.has_closed_form
 
-    def _of_hasty(self, most):
-        """Return the attributes that the model with fewer steps has instead."""
-        return {"model": self.model.hasty(most)}
-
     def check_names(self, names) -> None:
         """Raise an error unless parameters have these names.
 
@@ -95,19 +91,7 @@ class Reparametrized(CompartmentModel):
     def _own(self, records: Records, parameters):
         """Return the parameters of the model that others stand for."""
         self.check_names(parameters)
-        n, of_record = len(records), records.subject_of_record
-        values = {}
-        for name, value in parameters.items():
-            array = np.asarray(value, dtype=float)
-            if array.shape not in {(), (n,), (records.n_subjects,)}:
-                raise ValueError(
-                    f"parameter {name!r} must be a number or have one value for each "
-                    f"of the {records.n_subjects} subjects or the {n} records, got the "
-                    f"shape {array.shape}"
-                )
-            if array.shape == (records.n_subjects,) and array.shape != (n,):
-                array = array[of_record]
-            values[name] = np.broadcast_to(array, (n,))
+        values = {name: at_records(records, name, v) for name, v in parameters.items()}
         return self.function(SimpleNamespace(**values), records)
 
     def predict(self, records, parameters) -> np.ndarray:
@@ -145,11 +129,3 @@ class Reparametrized(CompartmentModel):
         """
         records = read_nonmem(records)
         return self.model.amounts(records, self._own(records, parameters))
-
-    def _amounts(self, records, steps, psi):
-        """Return the amounts of the model."""
-        return self.model._amounts(records, steps, psi)
-
-    def _observed(self, records, amounts, psi):
-        """Return what the model predicts."""
-        return self.model._observed(records, amounts, psi)

@@ -10,7 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.choices import check_number
-from sktem.compartments.models import CompartmentModel, dosing_name
+from sktem.compartments.models import (
+    CompartmentModel,
+    at_records,
+    check_shape,
+    dosing_name,
+)
 from sktem.compartments.records import Records, read_nonmem
 from sktem.compartments.schedules import dosing_of
 
@@ -129,10 +134,6 @@ class Responses(CompartmentModel):
         plain = self.model is None or self.model.has_closed_form
         return plain and not self.hazards
 
-    def _of_hasty(self, most):
-        """Return the attributes that the model with fewer steps has instead."""
-        return {} if self.model is None else {"model": self.model.hasty(most)}
-
     def check_names(self, names) -> None:
         """Raise an error unless parameters have these names.
 
@@ -227,18 +228,6 @@ class Responses(CompartmentModel):
         rest = {n: v for n, v in parameters.items() if n not in self._own}
         return self.model.amounts(records, rest)
 
-    def _amounts(self, records, steps, psi):
-        """Return the amounts of the model."""
-        if self.model is None:
-            return np.zeros((len(records), 0))
-        return self.model._amounts(records, steps, psi)
-
-    def _observed(self, records, amounts, psi):
-        """Return what the model predicts."""
-        if self.model is None:
-            return np.zeros(len(records))
-        return self.model._observed(records, amounts, psi)
-
     def _nodes(self, records, parameters) -> Nodes:
         """Return the records with nodes between them.
 
@@ -250,12 +239,10 @@ class Responses(CompartmentModel):
         if self.hazards:
             for name, value in parameters.items():
                 if name not in self._own and (known := dosing_name(name)) is not None:
-                    dosing[known] = _at_records(value, records)
+                    dosing[known] = at_records(records, name, value).copy()
         if dosing:
             return _with_nodes(records, *key, dosing_of(records, dosing))
-        if records._nodes is None or records._nodes[0] != key:
-            records._nodes = key, _with_nodes(records, *key)
-        return records._nodes[1]
+        return records.once(key, lambda: _with_nodes(records, *key))
 
 
 def _functions(name, functions) -> dict:
@@ -283,24 +270,9 @@ def _values(function, p, records, c, cmt):
 
 def _on_nodes(name, value, records, nodes):
     """Return a parameter for the records with nodes."""
-    value = np.asarray(value, dtype=float)
-    if value.shape in {(), (records.n_subjects,)}:
-        return value
-    if value.shape != (len(records),):
-        raise ValueError(
-            f"parameter {name!r} must be a number or have one value for each of the "
-            f"{records.n_subjects} subjects or the {len(records)} records, got the "
-            f"shape {value.shape}"
-        )
-    return value[nodes.source]
-
-
-def _at_records(value, records):
-    """Return a parameter of doses, one value for each record."""
-    value = np.asarray(value, dtype=float)
-    if value.shape == (records.n_subjects,):
-        value = value[records.subject_of_record]
-    return np.broadcast_to(value, (len(records),)).copy()
+    value = check_shape(records, name, value)
+    by_record = value.shape not in {(), (records.n_subjects,)}
+    return value[nodes.source] if by_record else value
 
 
 def _since(records, here, terms, nodes):

@@ -66,7 +66,7 @@ def dosing_of(records: Records, parameters, defaults=DOSING):
     doses = (columns["EVID"] == 1) | (columns["EVID"] == 4)
     for rate, name, noun in ((-1, "R", "rate"), (-2, "D", "duration")):
         missing = doses & (columns["RATE"] == rate) & np.isnan(dosing[name])
-        records._refuse(
+        records.refuse(
             missing,
             f"RATE is {rate}, so that the {noun} of this infusion is a parameter: pass "
             f"{name!r}, or {name!r} with the number of the compartment",

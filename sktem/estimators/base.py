@@ -153,7 +153,6 @@ class LoopEstimator(EpochEstimator):
     def _settings(self, model, n_rows=None, *, batch_size=None):
         """Return checked settings of a run over rows, or with batches of a stream."""
         self._check_number("max_iter", Integral, 0)
-        self._check_number("verbose_interval", Integral, 1)
         self._check_number("n_iter_no_change", Integral, 1)
         self._check_number("verbose_interval", Integral, 1)
         sampling = self._option("sampling")

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.mixed_effects.design import MixedEffectsParams
-from sktem.mixed_effects.floors import own_shares, variance_floors
 from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.louis import LouisInformation, louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import (
@@ -31,8 +30,6 @@ __all__ = [
     "Resolution",
     "ascend",
     "can_climb",
-    "climb",
-    "hidden_share",
     "likelihood_at",
 ]
 
@@ -70,8 +67,6 @@ class NewtonRule(NamedTuple):
     own_part : float
         Share of a random effect's standard deviation that correlations do not explain,
         in units of that of wide ones, at least.
-    most_subjects : int
-        Subjects from which the hidden share is taken, at most.
     """
 
     most_points: int = 100_000
@@ -87,7 +82,6 @@ class NewtonRule(NamedTuple):
     least_value: float = 1e-10
     at_least: float = 1e-3
     own_part: float = 1e-3
-    most_subjects: int = 200
 
 
 #: The rule of every fit.
@@ -138,7 +132,7 @@ class Resolution(NamedTuple):
         return self.nodes(n, d) ** d or self.n_draws
 
 
-#: For steps in the middle of a run.
+#: For first steps.
 QUICK = Resolution()
 
 
@@ -148,21 +142,6 @@ def can_climb(n: int, d: int, k: int = 0) -> bool:
         return False
     points = n * QUICK.n_points(n, d)
     return points <= NEWTON.most_points and points * k * k <= NEWTON.most_differences
-
-
-def hidden_share(model, rows, params, start=None) -> float:
-    """Return the largest fraction of a variance left unexplained by the data.
-
-    EM comes nearer to a variance by about ``(1 - share) ** 2`` of its distance per
-    step.
-    """
-    count = min(len(rows), NEWTON.most_subjects)
-    chosen = np.unique(np.linspace(0, len(rows) - 1, count).astype(int))
-    some = rows[chosen]
-    start = model.prior_moments(some, params)[0] if start is None else start[chosen]
-    covariances = conditional_modes(model, some, params, start).covariances
-    variances = np.diagonal(covariances, axis1=1, axis2=2).mean(axis=0)
-    return float((variances / np.diag(params.omega)).max(initial=0.0))
 
 
 class ByNodes(NamedTuple):
@@ -229,12 +208,6 @@ class Ascent(NamedTuple):
     def is_finite(self) -> bool:
         """Whether the likelihood is finite there."""
         return self.value > -np.inf
-
-
-def climb(model, rows, params, rng, start=None):
-    """Do Newton steps on the likelihood while it gains, see :func:`ascend`."""
-    ascent = ascend(model, rows, params, rng, start)
-    return ascent.params, ascent.gain
 
 
 def ascend(
@@ -306,7 +279,8 @@ def likelihood_at(model, rows, params, modes, seed, resolution):
         draws = quadrature_draws(modes, covariances, nodes)
     else:
         rng = np.random.default_rng(seed)  # the same noise at every step
-        draws = importance_draws(modes, covariances, resolution.n_draws, rng)
+        prior = model.prior_moments(rows, params)
+        draws = importance_draws(modes, covariances, resolution.n_draws, rng, prior)
     log_joint = draws.log_joint(model, rows, params)
     value = draws.log_likelihood(log_joint)[0].sum()
     value += log_prior(ParameterVector(model), params)[0]
@@ -340,8 +314,8 @@ class Coordinates:
         # A random effect that correlates with others keeps a part of its own.
         alone = model.design.pattern.sum(axis=0) == 1
         spread = np.sqrt(np.diag(self.origin.omega))
-        least_spread = NEWTON.own_part * spread * own_shares(model)
-        bounds = np.where(alone, np.sqrt(variance_floors(model)), least_spread)
+        least_spread = NEWTON.own_part * spread * model.floors.own_shares
+        bounds = np.where(alone, np.sqrt(model.floors.variances), least_spread)
         j, k = self.lower
         log_bounds = np.log(bounds / np.diag(self.root))[j]
         least[vector.omega] = np.where(j == k, log_bounds, -np.inf)

@@ -129,18 +129,6 @@ class CompiledSubjects(NamedTuple):
             return f if Z.ndim == 3 else f[0]
         return sums if Z.ndim == 3 else sums[:, 0]
 
-    def predictions_of_all(self, phi):
-        """Return predictions, all parameters being given on the Gaussian scale.
-
-        Effects of occasions are zero.
-        """
-        everything, lines = np.arange(phi.shape[-1]), self.rows.lines
-        lines = lines._replace(latents=np.full_like(lines.latents, -1))
-        return self._replace(
-            model=self.model._replace(positions=everything),
-            rows=self.rows._replace(lines=lines),
-        ).predictions(phi)
-
     def walk(self, Z, prior, moves, noise, log_uniforms):
         """Return chains after the moves, and how often each was accepted."""
         from sktem.mixed_effects.kernels import subjects

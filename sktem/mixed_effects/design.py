@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.mixed_effects.priors import Priors
-from sktem.mixed_effects.transforms import is_box
+from sktem.mixed_effects.transforms import TRANSFORMS, Transform, is_box
 
 __all__ = [
     "MixedEffectsDesign",
@@ -62,11 +62,17 @@ class NumericEntry(NamedTuple):
         Which parameter of the model (a is 0 and b is 1, of the residual error).
     column : int
         Which covariate.
+    label : str, default=""
+        Name among the estimates.
+    covariate : str or None, default=None
+        Name of the covariate, None for a population value.
     """
 
     kind: str
     parameter: int
     column: int
+    label: str = ""
+    covariate: str | None = None
 
 
 class Occasions(NamedTuple):
@@ -133,6 +139,9 @@ class MixedEffectsDesign(NamedTuple):
         of those that vary within a subject.
     residual_names : tuple of str, default=("a", "b")
         Names of the parameters a and b of the residual error among the estimates.
+    labels, covariates : tuple of str, default=()
+        Names of the coefficients among the estimates, and of their covariates, None for
+        population values.
     given_effects : tuple of (str, str, float), default=()
         Parameter, covariate and value of effects that are part of ``constant``.
     occasions : Occasions or None, default=None
@@ -155,9 +164,17 @@ class MixedEffectsDesign(NamedTuple):
     covariate_names: tuple[str, ...] = ("intercept",)
     row_covariate_names: tuple[str, ...] = ()
     residual_names: tuple[str, ...] = ("a", "b")
+    labels: tuple[str, ...] = ()
+    covariates: tuple[str | None, ...] = ()
     given_effects: tuple[tuple[str, str, float], ...] = ()
     occasions: Occasions | None = None
     priors: Priors | None = None
+
+    def transform_of(self, name: str) -> Transform | None:
+        """Return the transform of a population value, None of other estimates."""
+        if name not in self.names:
+            return None
+        return TRANSFORMS[self.transforms[self.names.index(name)]]
 
     @property
     def box(self) -> np.ndarray:
@@ -226,6 +243,14 @@ class MixedEffectsDesign(NamedTuple):
             stop = d + len(self.occasions.parameters)
             spread[d:, d:] = self.occasions.repeated(omega[d:stop, d:stop])
         return spread
+
+    def with_sigma(self, params, sigma) -> MixedEffectsParams:
+        """Return parameters with this residual error, also among the numeric ones."""
+        numeric = params.numeric.copy()
+        for e, entry in enumerate(self.numeric):
+            if entry.kind == "residual":
+                numeric[e] = np.log(sigma[entry.parameter])
+        return params._replace(sigma=sigma, numeric=numeric)
 
     def matrix(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the coefficients as a matrix, 0 where there is none."""

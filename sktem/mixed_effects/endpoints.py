@@ -85,33 +85,30 @@ class EndpointError(ResidualError):
             yield error, np.flatnonzero(self.kinds == kind), slice(start, stop)
             start = stop
 
-    def _each(self, method, arrays, sigma, *others):
-        """Return what the errors make of their rows of arrays."""
-        values = np.full(np.shape(arrays[0]), np.nan)
+    def _each(self, method, sigma, by_row, **others):
+        """Return what the errors make of their rows of arrays, by argument."""
+        found = np.full(len(self.kinds), np.nan)
         for error, rows, place in self._parts():
             if len(rows):
-                parts = [None if a is None else a[rows] for a in arrays]
-                entries = [v[rows] if np.ndim(v) else v for v in sigma[place]]
-                values[rows] = getattr(error, method)(*parts, entries, *others)
-        return values
+                if sigma is not None:
+                    entries = [v[rows] if np.ndim(v) else v for v in sigma[place]]
+                    others["sigma"] = entries
+                parts = {name: values[rows] for name, values in by_row.items()}
+                found[rows] = getattr(error, method)(**parts, **others)
+        return found
 
     def standard_deviation(self, f, sigma, least):
         """Return the standard deviations, of logarithms for errors of these."""
-        return self._each("standard_deviation", [f], sigma, least)
+        return self._each("standard_deviation", sigma, {"f": f}, least=least)
 
     def log_density(self, y, f, sigma, least):
         """Return log-densities."""
-        return self._each("log_density", [y, f], sigma, least)
+        return self._each("log_density", sigma, {"y": y, "f": f}, least=least)
 
     def log_probability(self, y, f, sigma, least, side):
         """Return log-probabilities of bounds."""
-        values = np.full(len(y), np.nan)
-        for error, rows, place in self._parts():
-            entries = [v[rows] if np.ndim(v) else v for v in sigma[place]]
-            values[rows] = error.log_probability(
-                y[rows], f[rows], entries, least, side[rows]
-            )
-        return values
+        by_row = {"y": y, "f": f, "side": side}
+        return self._each("log_probability", sigma, by_row, least=least)
 
     def start(self, y, f):
         """Return starting values of all."""
@@ -143,28 +140,16 @@ class EndpointError(ResidualError):
 
     def draw(self, f, sigma, least, normal):
         """Return observations, NaN for kinds that have no error."""
-        drawn = np.full(len(f), np.nan)
-        for error, rows, place in self._parts():
-            entries = [v[rows] if np.ndim(v) else v for v in sigma[place]]
-            drawn[rows] = error.draw(f[rows], entries, least, normal[rows])
-        return drawn
+        return self._each("draw", sigma, {"f": f, "normal": normal}, least=least)
 
     def weighted(self, y, f, g):
         """Return weighted residuals."""
-        residuals = np.full(len(y), np.nan)
-        for error, rows, _ in self._parts():
-            residuals[rows] = error.weighted(y[rows], f[rows], g[rows])
-        return residuals
+        return self._each("weighted", None, {"y": y, "f": f, "g": g})
 
     def rough_log_density(self, y, f, sigma, least, weights):
         """Return log-densities before errors are known."""
-        values = np.full(len(y), np.nan)
-        for error, rows, place in self._parts():
-            entries = sigma[place]
-            values[rows] = error.rough_log_density(
-                y[rows], f[rows], entries, least, weights[rows]
-            )
-        return values
+        by_row = {"y": y, "f": f, "weights": weights}
+        return self._each("rough_log_density", sigma, by_row, least=least)
 
 
 def residual_error_of(spec) -> ResidualError:

@@ -217,6 +217,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         any of it; 0 where these have taken the place of the average.
     trace_ : dict
         Estimates after each epoch.
+    phases_ : list of tuple of (str, int)
+        After which epoch "annealing ends", "steps fall" and "average begins".
     params_ : MixedEffectsParams
         All parameters.
     fitted_ : FittedMixedEffects
@@ -466,6 +468,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
                 zip(path.vector.names, errors.tolist(), strict=True)
             ),
             "trace_": path.by_name(),
+            "phases_": run.phases(),
         }
 
     def _of_params(self, problem, params, chains):

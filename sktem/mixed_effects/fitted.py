@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.e_step.random import seed_sequence
+from sktem.mixed_effects.effects import matched, numbered
 from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.likelihood import log_likelihood
 from sktem.mixed_effects.inference.marginal_likelihood import importance_draws
@@ -14,7 +15,6 @@ from sktem.mixed_effects.inference.standard_errors import (
     standard_errors,
 )
 from sktem.mixed_effects.layout import group_rows
-from sktem.mixed_effects.occasions import matched, numbered
 from sktem.mixed_effects.transforms import TRANSFORMS
 from sktem.mixed_effects.vector import ParameterVector
 
@@ -70,29 +70,22 @@ class FittedMixedEffects:
     def attributes(self) -> dict:
         """Return the fitted attributes that name the parameters."""
         model, params, design = self.model, self.params, self.model.design
-        subject, by_row = design.covariate_names, design.row_covariate_names
-        base = design.constant[:, 0].copy()
-        matrix = design.matrix(params.coefficients)
-        d = len(design.random)
-        base[design.random] += matrix[:d, 0]
-        effects = {}
-        for position, column, value in zip(
-            design.positions, design.columns, params.coefficients, strict=True
-        ):
-            if column:
-                name = design.names[design.random[position]]
-                effects[name, subject[column]] = float(value)
-        for name, column, value in design.given_effects:
-            effects[name, column] = value
-        for entry, value in zip(design.numeric, params.numeric, strict=True):
-            if entry.kind == "residual":
-                continue
-            if entry.kind == "subject" and entry.column == 0:
-                base[entry.parameter] += value
+        base, effects = design.constant[:, 0].copy(), {}
+        d, parameters = len(design.random), design.random[design.positions]
+        known = parameters, design.covariates, params.coefficients
+        terms = list(zip(*known, strict=True))
+        terms += [
+            (entry.parameter, entry.covariate, value)
+            for entry, value in zip(design.numeric, params.numeric, strict=True)
+            if entry.kind != "residual"
+        ]
+        for p, covariate, value in terms:
+            if covariate is None:
+                base[p] += value
             else:
-                labels = by_row if entry.kind == "row" else subject
-                name = design.names[entry.parameter]
-                effects[name, labels[entry.column]] = float(value)
+                effects[design.names[p], covariate] = float(value)
+        for name, covariate, value in design.given_effects:
+            effects[name, covariate] = value
         residual = {}
         if model.error is not None:
             sigma = params.sigma[list(model.error.indices)].tolist()
@@ -130,16 +123,14 @@ class FittedMixedEffects:
 
     def natural_scale(self, name):
         """Return the function from the scale of the vector to the natural one."""
-        design = self.model.design
-        if name not in design.names:
-            return np.asarray
-        return TRANSFORMS[design.transforms[design.names.index(name)]].forward
+        transform = self.model.design.transform_of(name)
+        return np.asarray if transform is None else transform.forward
 
     def individual_rows(self):
-        """Return predictions of the rows by the modes, and deviations of residuals."""
-        modes, model = self.modes()[0], self.model
-        f = model.predict_rows(self.rows, modes, self.params.numeric)
-        return f, model.residual_scale(self.rows, f, self.params)
+        """Return predictions of the rows by the modes, and weighted residuals."""
+        model, params = self.model, self.params
+        f = model.predict_rows(self.rows, self.modes()[0], params.numeric)
+        return f, model.weighted_residuals(self.rows, f, params)
 
     def standard_errors(self, method="louis", n_draws="auto"):
         """Return standard errors by name, their errors, and unusual findings."""
@@ -163,7 +154,6 @@ class FittedMixedEffects:
         """Return importance draws and their log-joint densities."""
         modes, covariances = self.modes()
         prior = self.model.prior_moments(self.rows, self.params)
-        prior = prior if prior[0].shape == modes.shape else None  # with occasions
         draws = importance_draws(modes, covariances, n_draws, self.rng(), prior)
         return draws, draws.log_joint(self.model, self.rows, self.params)
 
@@ -262,32 +252,32 @@ class FittedMixedEffects:
         """Return predictions, with the random effects of known subjects."""
         if self.model.structure is None:
             raise ValueError("model is None: there is no function to predict with")
-        rows, Z = self._new_rows(X)
+        rows, means = self._new_rows(X)
         subjects = self.problem.subjects(groups, len(X))
-        Z = self._with_effects(rows, Z, subjects, X, subjects)
+        Z, rows = self._with_effects(means, subjects, rows, X, subjects)
         return self.model.predict_rows(rows, Z, self.params.numeric)
 
-    def _with_effects(self, rows, Z, subjects, X, subject_of_row):
-        """Return latents with the effects of known subjects, and note occasions."""
+    def _with_effects(self, Z, subjects, rows, X, subject_of_row):
+        """Return latents and rows with effects and occasions of known subjects."""
         column, known = self.problem.layout.occasion_column, subjects >= 0
         if column is not None:
-            labels = X[:, column]
-            rows.occasions = matched(labels, subject_of_row, self.problem.occasions)
+            of_row = matched(X[:, column], subject_of_row, self.problem.occasions)
+            rows = rows.with_occasions(of_row)
         if known.any() and Z.shape[1]:
             Z = Z.copy()
             Z[known] += self.random_effects()[subjects[known]]
-        return Z
+        return Z, rows
 
     def predict_records(self, data, individual=True):
         """Return predictions at all records, with the effects of known subjects."""
         problem = self.problem.on(data)
-        rows = problem.rows.events.rows
+        rows = problem.rows
         subjects = self.problem.subjects(problem.labels, len(problem.labels))
         subjects = subjects if individual else np.full_like(subjects, -1)
         Z = self.model.prior_moments(rows, self.params)[0]
         of_row = subjects[rows.subject_of_row]
-        Z = self._with_effects(rows, Z, subjects, data.X, of_row)
-        return self.model.predict_rows(problem.rows, Z, self.params.numeric)
+        Z, rows = self._with_effects(Z, subjects, rows, data.X, of_row)
+        return self.model.predict_rows(rows, Z, self.params.numeric)
 
     def simulate_records(self, data, rng):
         """Draw observations of new subjects, NaN in records of other kinds."""
@@ -303,10 +293,8 @@ class FittedMixedEffects:
         if self.model.error is None:
             raise ValueError("log_density does not say how observations are drawn")
         f = self.model.predict_rows(rows, Z, self.params.numeric)
-        model, params = self.model, self.params
-        sigma = model.sigma_of_rows(rows, params.sigma, params.numeric)
-        normal = rng.standard_normal(len(f))
-        return model.error.on(rows).draw(f, sigma, model.least_prediction, normal)
+        error, least = self.model.error.on(rows), self.model.least_prediction
+        return error.draw(f, self.params.sigma, least, rng.standard_normal(len(f)))
 
     def simulate(self, X, groups, rng):
         """Draw observations of new subjects."""
@@ -318,7 +306,7 @@ class FittedMixedEffects:
             occasions, labels = numbered(X[:, column], subjects)
             there = self.on(self.problem.with_occasions(labels.shape[1]))
         rows, means = there._new_rows(X)
-        rows.occasions = occasions
+        rows = rows.with_occasions(occasions)
         root = np.linalg.cholesky(there.params.omega)
         effects = rng.standard_normal((subjects.max() + 1, len(root))) @ root.T
         return there._drawn(rows, means + effects[subjects], rng)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-__all__ = ["correlation_floor", "floors", "own_part", "own_shares", "variance_floors"]
+__all__ = ["Floors", "correlations"]
 
 #: Least variance and least eigenvalue of correlations, in units of the wide ones.
 LEAST = 1e-6
@@ -12,35 +14,43 @@ LEAST = 1e-6
 ROUNDED = 1e-13
 
 
-def variance_floors(model) -> np.ndarray:
-    """Return shares of variances at the start, or of what each wide one has alone."""
-    if model.wide is None:
-        return LEAST * np.diag(model.start.omega)
-    return LEAST / np.diag(np.linalg.inv(model.wide))
+class Floors(NamedTuple):
+    """Least values of the variances and of the residual error.
+
+    Attributes
+    ----------
+    variances : ndarray of shape (d,)
+        Shares of variances at the start, or of what each wide one has alone.
+    residual : ndarray
+        Parameters of the residual error.
+    own_part : float
+        Least eigenvalue of the wide correlations, one without these.
+    own_shares : ndarray of shape (d,)
+        Shares of wide deviations that random effects before do not explain.
+    """
+
+    variances: np.ndarray
+    residual: np.ndarray
+    own_part: float
+    own_shares: np.ndarray
+
+    @classmethod
+    def of(cls, omega: np.ndarray, wide: np.ndarray | None, residual) -> Floors:
+        """Return the floors at a covariance at the start, and a wide one or none."""
+        if wide is None:
+            return cls(LEAST * np.diag(omega), residual, 1.0, np.ones(len(omega)))
+        inner, widths = correlations(wide)
+        own_shares = np.diag(np.linalg.cholesky(wide)) / widths
+        own_part = float(np.linalg.eigvalsh(inner)[0])
+        return cls(LEAST / np.diag(np.linalg.inv(wide)), residual, own_part, own_shares)
+
+    @property
+    def correlation(self) -> float:
+        """Least eigenvalue of the correlations, a share of the wide ones'."""
+        return max(LEAST * self.own_part, ROUNDED)
 
 
-def correlation_floor(model) -> float:
-    """Return the least eigenvalue of the correlations, a share of the wide ones'."""
-    return max(LEAST * own_part(model), ROUNDED)
-
-
-def own_part(model) -> float:
-    """Return the least eigenvalue of the wide correlations, one without these."""
-    if model.wide is None:
-        return 1.0
-    widths = np.sqrt(np.diag(model.wide))
-    correlations = model.wide / widths[:, None] / widths
-    return float(np.linalg.eigvalsh(correlations)[0])
-
-
-def own_shares(model) -> np.ndarray:
-    """Return shares of wide deviations that random effects before do not explain."""
-    if model.wide is None:
-        return np.ones(model.design.n_latents)
-    root = np.linalg.cholesky(model.wide)
-    return np.diag(root) / np.sqrt(np.diag(model.wide))
-
-
-def floors(model) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return floors of variances, residual errors, and correlations."""
-    return variance_floors(model), model.residual_floors, correlation_floor(model)
+def correlations(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the correlations of a covariance, and the deviations."""
+    widths = np.sqrt(np.diag(covariance))
+    return covariance / widths[:, None] / widths, widths

@@ -14,7 +14,7 @@ from sktem.mixed_effects.columns import blank_columns, listed
 from sktem.mixed_effects.subject_blocks import subject_blocks
 from sktem.rows.partitions import check_can_remember
 from sktem.rows.sources import rows_by_blocks
-from sktem.sequences.labels import labelled
+from sktem.sequences.labels import known_codes, labelled
 from sktem.validation import validate_data
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "given",
     "given_inputs",
     "given_records",
+    "values_of_subjects",
 ]
 
 #: Columns that say what is given; all others may be covariates.
@@ -184,9 +185,7 @@ def given_records(
     used = _checked_columns(estimator, records, names)
     rows = np.arange(len(records)) if rows is None else rows
     if every:
-        records = records.take(np.arange(records.n_subjects))
-        records.observed = np.ones(len(records), dtype=bool)
-        records.columns["DV"] = np.full(len(records), np.nan)
+        records = records.unknown()
     observed = ~np.isin(np.arange(records.n_subjects), records.unobserved)
     if not observed.any():
         raise ValueError("there are no observations among the records")
@@ -197,7 +196,7 @@ def given_records(
     y = np.zeros(len(records))
     if not every:
         y = np.where(records.observed, records["DV"], 0.0)
-    records._refuse(~np.isfinite(y), "DV is missing in an observation: set MDV to 1")
+    records.refuse(~np.isfinite(y), "DV is missing in an observation: set MDV to 1")
     unknown = np.full(len(records), np.nan)
     X = np.column_stack([
         records[name].astype(float) if name in records.columns else unknown
@@ -205,7 +204,7 @@ def given_records(
     ])  # fmt: skip
     for name, values in zip(names, X.T, strict=True):
         if name in used:
-            records._refuse(~np.isfinite(values), f"{name} must be a number")
+            records.refuse(~np.isfinite(values), f"{name} must be a number")
     groups = records.labels, records.subject_of_record
     return GivenData(X, y, groups, records, rows)
 
@@ -228,3 +227,21 @@ def _checked_columns(estimator, records, names):
                 "0 and 1, or one for each category but one"
             )
     return used
+
+
+def values_of_subjects(labels, X, groups, columns):
+    """Return columns of X, a line for each label, None where one varies within them."""
+    if isinstance(X, Records):
+        groups = X["ID"]
+        table = [X[name] for name in columns]
+    elif hasattr(X, "columns"):
+        table = [np.asarray(X[name]) for name in columns]
+    else:
+        table = [np.asarray(X)[:, name] for name in columns]
+    owner = known_codes(labels, groups).astype(np.int64)
+    known, by_subject = owner >= 0, np.full((len(labels), len(columns)), np.nan)
+    for k, values in enumerate(table):
+        by_subject[owner[known], k] = values[known]
+        if (by_subject[owner[known], k] != values[known]).any():
+            return None
+    return by_subject

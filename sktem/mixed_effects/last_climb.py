@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,12 +15,11 @@ from sktem.mixed_effects.ascent import (
     ascend,
     likelihood_at,
 )
-from sktem.mixed_effects.bounds import to_the_bounds
-from sktem.mixed_effects.floors import own_part
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import single_point
 from sktem.mixed_effects.inference.node_numbers import covariance_of
 from sktem.mixed_effects.inference.standard_errors import at_bounds, noise
+from sktem.mixed_effects.m_step import repaired_covariance
 from sktem.mixed_effects.open_directions import exchanged, open_directions
 from sktem.sequences.rows import each_block
 
@@ -84,8 +84,11 @@ class ClimbRule:
         Gain of the log-likelihood for which steps continue.
     least_rough_gain : float
         The same of first steps, which are finished only where they lead elsewhere.
-    points_from_start : Resolution
-        Nodes of the first steps from the start.
+    few : Resolution
+        Nodes of the first steps from the start, and of first looks at bounds.
+    hopeless, worth_a_try, at_bound : float
+        Loss in log-likelihood by such a look that ends it, and losses allowed at a
+        bound before and after the other parameters have moved.
     same : float
         Differences of parameters, in units of them, up to which places are the same.
     much_less : float
@@ -109,7 +112,10 @@ class ClimbRule:
     most_steps: int = 40
     least_gain: float = 1e-8
     least_rough_gain: float = 1e-3
-    points_from_start: Resolution = Resolution(per_subject=64)
+    few: Resolution = Resolution(per_subject=64)
+    hopeless: float = 2.0
+    worth_a_try: float = 0.1
+    at_bound: float = 1e-4
     same: float = 0.1
     much_less: float = 1.0
     larger: float = 0.01
@@ -122,7 +128,7 @@ class ClimbRule:
 
 
 #: The rule of every fit.
-RULE = ClimbRule()
+CLIMB = ClimbRule()
 
 
 class LastClimb:
@@ -138,7 +144,7 @@ class LastClimb:
         How far steps go, and what makes their end doubtful.
     """
 
-    def __init__(self, problem, vector, rule=RULE):
+    def __init__(self, problem, vector, rule=CLIMB):
         self.model, self.rows, self.vector = problem.model, problem.rows, vector
         self.rule = rule
 
@@ -168,17 +174,14 @@ class LastClimb:
         model, rows, rule = self.model, self.rows, self.rule
         most_steps = {"most_steps": rule.most_steps}
         rough = most_steps | {"least_gain": rule.least_rough_gain}
-        options = most_steps | {
-            "least_gain": rule.least_gain,
-            "resolution": rule.nodes.first,
-        }
+        fine = most_steps | {"least_gain": rule.least_gain}
+        first = fine | {"resolution": rule.nodes.first}
 
         def finely(there):
-            return ascend(model, rows, there.params, rng, there.modes, **options)
+            return ascend(model, rows, there.params, rng, there.modes, **first)
 
         ascent = ascend(model, rows, params, rng, modes, **rough)
-        few = rule.points_from_start
-        other = ascend(model, rows, model.start, rng, **rough, resolution=few)
+        other = ascend(model, rows, model.start, rng, **rough, resolution=rule.few)
         better = self._may_be_better(other, ascent)
         if ascent.is_finite:
             ascent = finely(ascent)
@@ -187,10 +190,44 @@ class LastClimb:
             if other.value > ascent.value + rule.larger or not ascent.is_finite:
                 ascent = other
         if ascent.is_finite:
-            inside, ascent = ascent, to_the_bounds(model, rows, ascent, rng, **options)
+            inside, ascent = ascent, self._to_the_bounds(ascent, rng, first)
             if ascent is not inside:
                 ascent = finely(ascent)
-            ascent = self._ascend_finely(ascent, rng, options)
+            ascent = self._ascend_finely(ascent, rng, fine)
+        return ascent
+
+    def _to_the_bounds(self, ascent, rng, options):
+        """Put parameters that the likelihood has no use for at their bounds.
+
+        Newton steps approach such a bound without reaching it. A variance, or the part
+        not explained by others, or one of two parameters of the residual error, goes to
+        its least value if the likelihood does not fall, and the rest moves on.
+        """
+        model, rows, rule = self.model, self.rows, self.rule
+        seed = rng.integers(2**63)
+        moves = [partial(_bounded, model, j) for j in model.design.free_variances]
+        moves += [
+            partial(_without, model, entry.parameter)
+            for entry in model.design.numeric
+            if entry.kind == "residual"
+        ]
+
+        def value_at(params, modes, resolution):
+            return likelihood_at(model, rows, params, modes, seed, resolution)
+
+        for move in moves:
+            for params in move(ascent.params):
+                rough = value_at(params, ascent.modes, rule.few)
+                if not rough.value >= ascent.value - rule.hopeless:
+                    continue
+                there = value_at(params, rough.modes, options["resolution"])
+                if not there.value >= ascent.value - rule.worth_a_try:
+                    continue
+                other = ascend(model, rows, params, rng, ascent.modes, **options)
+                if other.value >= ascent.value - rule.at_bound:
+                    gain = ascent.gain + other.value - ascent.value
+                    ascent = other._replace(gain=gain)
+                    break
         return ascent
 
     def _ascend_finely(self, ascent, rng, options):
@@ -204,8 +241,10 @@ class LastClimb:
             most = min(nodes.most_of_subject, nodes.most_in_all / n)
             if n_nodes**d > most or n_nodes > nodes.most:
                 break
-            options["resolution"] = Resolution.of(n_nodes, d)
-            finer = ascend(model, rows, ascent.params, rng, ascent.modes, **options)
+            finer = ascend(
+                model, rows, ascent.params, rng, ascent.modes, **options,
+                resolution=Resolution.of(n_nodes, d),
+            )  # fmt: skip
             if not finer.is_finite:
                 break
             errors = [self._standard_errors(there) for there in (ascent, finer)]
@@ -285,7 +324,7 @@ class LastClimb:
                 "effect: subtract a typical value from inputs whose range is small "
                 "beside their values, such as dates."
             )
-        if own_part(self.model) < self.rule.indistinct:
+        if self.model.floors.own_part < self.rule.indistinct:
             design = self.model.design
             random = [design.names[p] for p in design.latents]
             return (
@@ -378,3 +417,40 @@ def _extremes(rows):
     # Columns that are not read may be NaN.
     low, high = np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)
     return low, high, np.fmax.reduce(np.abs(x), axis=0)
+
+
+def _without(model, j, params):
+    """Yield parameters with one of the residual error at its bound."""
+    least = model.residual_floors[j]
+    if least < 0.9 * params.sigma[j]:
+        sigma = params.sigma.copy()
+        sigma[j] = least
+        yield model.design.with_sigma(params, sigma)
+
+
+def _bounded(model, j, params):
+    """Yield parameters with a variance, and a conditional variance, at its bound."""
+    omega = params.omega
+    share = np.sqrt(model.floors.variances[j] / omega[j, j])
+    if share < 0.9:
+        scale = np.ones(len(omega))
+        scale[model.design.tied == j] = share
+        yield params._replace(omega=omega * scale[:, None] * scale)
+    others = np.flatnonzero(model.design.pattern[j])
+    if len(others) > 1:
+        repaired = repaired_covariance(_singular(omega, j), model.floors)
+        yield params._replace(omega=repaired)
+
+
+def _singular(omega, j):
+    """Return the covariance with a conditional variance of zero."""
+    rest = np.flatnonzero(np.arange(len(omega)) != j)
+    explained = omega[j, rest] @ np.linalg.solve(
+        omega[np.ix_(rest, rest)], omega[rest, j]
+    )
+    singular = omega.copy()
+    if explained > 0:
+        factor = np.sqrt(omega[j, j] / explained)
+        singular[j, rest] *= factor
+        singular[rest, j] *= factor
+    return singular

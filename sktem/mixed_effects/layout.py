@@ -11,17 +11,18 @@ import numpy as np
 from sktem.choices import check_choice, check_names
 from sktem.compartments.models import CompartmentModel
 from sktem.mixed_effects.columns import input_columns, listed, unread_columns
-from sktem.mixed_effects.covariance_pattern import (
-    covariance_pattern,
-    with_occasions,
-)
 from sktem.mixed_effects.design import (
     MixedEffectsDesign,
     NumericEntry,
     effect_name,
 )
+from sktem.mixed_effects.effects import (
+    covariance_pattern,
+    numbered,
+    occasions_of,
+    with_occasions,
+)
 from sktem.mixed_effects.endpoints import error_of
-from sktem.mixed_effects.occasions import numbered, occasions_of
 from sktem.mixed_effects.priors import priors_of, split_fixed
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
@@ -54,6 +55,8 @@ class Coefficient(NamedTuple):
         Name among the estimates.
     value : float
         Where it starts or stays; for an intercept, the parameter on its natural scale.
+    covariate : str or None
+        Name of the covariate, None for a population value.
     fixed : bool
         Whether it stays.
     """
@@ -63,12 +66,13 @@ class Coefficient(NamedTuple):
     kind: str
     label: str
     value: float
+    covariate: str | None = None
     fixed: bool = False
 
     @property
     def is_intercept(self) -> bool:
         """Return whether it is the population value itself."""
-        return self.kind == "subject" and self.column == 0
+        return self.covariate is None
 
     def is_linear(self, random) -> bool:
         """Return whether the mean of a random parameter is linear in it."""
@@ -207,8 +211,9 @@ def _coefficients(estimator, columns_of, parameter_names):
             place = columns[kind].index(column)
             if kind == "subject":
                 place += 1  # after the intercept
-            label = effect_name(_title(column, names), name)
-            coefficients.append(Coefficient(p, place, kind, label, 0.0))
+            title = _title(column, names)
+            label = effect_name(title, name)
+            coefficients.append(Coefficient(p, place, kind, label, 0.0, title))
     return coefficients, columns["subject"], columns["row"]
 
 
@@ -221,7 +226,6 @@ def _fixed(fixed, coefficients, variances, residual, pattern):
 
     ``variances`` and ``residual`` are indices by name.
     """
-    fixed = () if fixed is None else fixed
     values = dict(fixed) if isinstance(fixed, dict) else {}
     kinds = {term.label: term.kind for term in coefficients}
     for name in fixed:
@@ -276,18 +280,16 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     variances = {f"{w}_{parameter_names[p]}": j for j, (w, p) in enumerate(latents)}
     _check_names(parameter_names, coefficients, random)
     known = [term.label for term in coefficients] + [*variances, *residual]
-    given = estimator.fixed
-    given = listed(given) if isinstance(given, str) else given
-    named = [name for name in given or () if not isinstance(name, tuple)]
+    requested, priors = split_fixed(estimator.fixed)
+    named = [*requested, *(name for name in priors if isinstance(name, str))]
     check_names("fixed", named, known, "parameters")
-    requested, priors = split_fixed(given)
     fixed = _fixed(requested, coefficients, variances, residual, pattern)
     coefficients = [_with_fixed(term, fixed) for term in coefficients]
     held_residual = tuple(j for name, j in residual.items() if name in fixed)
     numeric = []
     if error is not None and (error.closed_form is None or columns.censored):
         free = [j for j in error.indices if j not in held_residual]
-        numeric = [NumericEntry("residual", j, 0) for j in free]
+        numeric = [NumericEntry("residual", j, 0, residual_names[j]) for j in free]
     design = _design(
         coefficients,
         numeric,
@@ -303,9 +305,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         residual_names=residual_names,
         occasions=occasions,
     )
-    design = design._replace(
-        priors=priors_of(priors, coefficients, design, len(numeric))
-    )
+    design = design._replace(priors=priors_of(priors, design))
     if occasions is not None:
         design = design.with_occasions(occasions.n_occasions)
     return Layout(
@@ -346,12 +346,12 @@ def _design(coefficients, numeric, names, transforms, random, pattern, covariate
             continue
         p, column = term.parameter, term.column
         if not term.fixed:
-            free.append(NumericEntry(term.kind, p, column))
+            free.append(NumericEntry(term.kind, p, column, term.label, term.covariate))
         elif column == 0:
             constant[p, 0] = TRANSFORMS[transforms[p]].inverse(term.value)
         else:
             constant[p, column] = term.value
-            given_effects.append((names[p], covariate_names[column - 1], term.value))
+            given_effects.append((names[p], term.covariate, term.value))
     return MixedEffectsDesign(
         names,
         transforms,
@@ -363,6 +363,8 @@ def _design(coefficients, numeric, names, transforms, random, pattern, covariate
         (*free, *numeric),
         constant,
         covariate_names=("intercept", *covariate_names),
+        labels=tuple(term.label for term in terms),
+        covariates=tuple(term.covariate for term in terms),
         given_effects=tuple(given_effects),
     )
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.mixed_effects.design import MixedEffectsDesign, MixedEffectsParams
+from sktem.mixed_effects.floors import Floors, correlations
 
 __all__ = [
     "Annealing",
@@ -88,7 +89,7 @@ def maximize_moments(
     params: MixedEffectsParams,
     design: MixedEffectsDesign,
     centre: np.ndarray,
-    floors: tuple[np.ndarray, np.ndarray, float],
+    floors: Floors,
     annealing: Annealing,
     closed_error: int | None,
     units: np.ndarray | float = 1.0,
@@ -108,13 +109,13 @@ def maximize_moments(
             omega = _equal(omega, design)
             if design.priors is not None:
                 omega = design.priors.pooled(omega, design.tied)
-            omega = repaired_covariance(omega, floors[0], floors[2])
+            omega = repaired_covariance(omega, floors)
             fixed = list(design.held_variances)
             omega[fixed, fixed] = params.omega[fixed, fixed]
     sigma = params.sigma.copy()
     variance = 0.0
     if closed_error is not None:
-        least_residual = floors[1][closed_error] ** 2
+        least_residual = floors.residual[closed_error] ** 2
         variance = moments.residual[0] / moments.residual[1]
         if design.priors is not None:
             variance = design.priors.of_error(
@@ -133,7 +134,7 @@ def maximize_moments(
     numeric = _newton(moments, params.numeric, units, design)
     for e, entry in enumerate(design.numeric):
         if entry.kind == "residual":
-            numeric[e] = max(numeric[e], np.log(floors[1][entry.parameter]))
+            numeric[e] = max(numeric[e], np.log(floors.residual[entry.parameter]))
             sigma[entry.parameter] = np.exp(numeric[e])
     return MixedEffectsParams(
         coefficients, omega, sigma, numeric, params.steps + annealing.per_step
@@ -181,19 +182,18 @@ def _solve_means(moments, omega, weights, coefficients, design, centre):
     return solved
 
 
-def repaired_covariance(omega, floor, least):
+def repaired_covariance(omega, floors: Floors):
     """Return a covariance with variances and correlations' eigenvalues above floors."""
-    variances = np.maximum(np.diag(omega), floor)
+    variances = np.maximum(np.diag(omega), floors.variances)
     if np.count_nonzero(omega) == len(omega):
         return np.diag(variances)
     off = omega - np.diag(np.diag(omega))
     root = np.sqrt(variances)
     correlation = off / root[:, None] / root + np.eye(len(omega))
     values, vectors = np.linalg.eigh(correlation)
-    if values[0] < least:
-        correlation = (vectors * np.maximum(values, least)) @ vectors.T
-        scale = np.sqrt(np.diag(correlation))
-        correlation = correlation / scale[:, None] / scale
+    if values[0] < floors.correlation:
+        lifted = (vectors * np.maximum(values, floors.correlation)) @ vectors.T
+        correlation, _ = correlations(lifted)
     return correlation * root[:, None] * root
 
 

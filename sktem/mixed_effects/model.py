@@ -8,8 +8,7 @@ import numpy as np
 
 from sktem.mixed_effects.compiled import CompiledSubjects
 from sktem.mixed_effects.design import MixedEffectsDesign, MixedEffectsParams
-from sktem.mixed_effects.floors import floors, variance_floors
-from sktem.mixed_effects.gradients import supplied_gradient
+from sktem.mixed_effects.floors import Floors
 from sktem.mixed_effects.m_step import (
     Annealing,
     Moments,
@@ -109,6 +108,11 @@ class NonlinearMixedEffectsModel(LatentModel):
         intercepts = design.columns == 0
         centre[design.positions[intercepts]] = self.start.coefficients[intercepts]
         return centre
+
+    @property
+    def floors(self) -> Floors:
+        """Least variances and residual errors."""
+        return Floors.of(self.start.omega, self.wide, self.residual_floors)
 
     def units_of_numeric(self):
         """Return the sizes of the parameters without a closed form.
@@ -295,13 +299,13 @@ class NonlinearMixedEffectsModel(LatentModel):
                 )
         return np.where(np.isnan(values), -np.inf, values)
 
-    def residual_scale(self, X: GroupedRows, f, params):
-        """Return the standard deviation of the residual of each row.
+    def weighted_residuals(self, X: GroupedRows, f, params):
+        """Return residuals over their deviations, NaN for bounds.
 
         Parameters
         ----------
         X : GroupedRows
-            Subjects.
+            Rows with their observations.
         f : ndarray of shape (n_rows,)
             Predictions.
         params : MixedEffectsParams
@@ -310,10 +314,12 @@ class NonlinearMixedEffectsModel(LatentModel):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Standard deviations, of the logarithm for the exponential error.
+            Residuals.
         """
-        sigma = self.sigma_of_rows(X, params.sigma, params.numeric)
-        return self.error.on(X).standard_deviation(f, sigma, self.least_prediction)
+        error = self.error.on(X)
+        g = error.standard_deviation(f, params.sigma, self.least_prediction)
+        rest = error.weighted(X.y, f, g)
+        return rest if X.censored is None else np.where(X.censored == 0, rest, np.nan)
 
     def _compiled(self, X, params):
         """Return the subjects for compiled code, None where it has no such model."""
@@ -404,7 +410,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         means, root = self.prior_moments(X, params)
         gradient = -np.linalg.solve(params.omega, (Z - means).T).T
         if self.gradient is not None and self.error is not None:
-            return gradient + supplied_gradient(self, X, Z, params)
+            return gradient + _supplied_gradient(self, X, Z, params)
         step = 1e-5 * np.sqrt((root**2).sum(axis=1))
         step = np.maximum(step, 1e-9 * np.abs(means).max(axis=0, initial=0.0))
         for j in range(Z.shape[1]):
@@ -547,7 +553,7 @@ class NonlinearMixedEffectsModel(LatentModel):
             matrix = solve_scaled(moments.covariates, moments.cross).T
             spread = moments.spread(matrix)
             # In units of the floors, since parameters have their own scales.
-            units = np.sqrt(variance_floors(self))
+            units = np.sqrt(self.floors.variances)
             values, vectors = np.linalg.eigh(spread / units[:, None] / units)
             if values[0] < 1.0:
                 left = True
@@ -565,7 +571,7 @@ class NonlinearMixedEffectsModel(LatentModel):
             params,
             self.design,
             self._centre,
-            floors(self),
+            self.floors,
             self.annealing,
             self.closed_residual,
             self.units_of_numeric(),
@@ -584,8 +590,29 @@ class NonlinearMixedEffectsModel(LatentModel):
         ndarray of bool of shape (d,)
             Whether each is.
         """
-        return np.diag(params.omega) <= 1.001 * variance_floors(self)
+        return np.diag(params.omega) <= 1.001 * self.floors.variances
 
     def degeneracies(self, params):
         """Return how many variances are at their floor."""
         return int(self.at_floor(params).sum())
+
+
+def _supplied_gradient(model, X, Z, params):
+    """Return slopes of the log-likelihoods by the user's derivatives."""
+    design = model.design
+    with np.errstate(all="ignore"):
+        psi = model.individual_parameters(X, Z, params.numeric)
+        f = model._function(psi, X)
+        slopes = model.gradient(psi, X.columns)
+        error = model.error.on(X)
+        outer = error.slope(X.y, f, params.sigma, model.least_prediction)
+        gradient = np.empty_like(Z)
+        for j, p in enumerate(design.latents[design.tied]):
+            transform = TRANSFORMS[design.transforms[p]]
+            inner = transform.derivative(transform.inverse(psi[design.names[p]]))
+            by_row = outer * slopes[design.names[p]] * inner
+            if j >= len(design.random):
+                m = len(design.occasions.parameters)
+                by_row = by_row * (X.occasions == (j - len(design.random)) // m)
+            gradient[:, j] = X.sums(by_row)
+    return gradient

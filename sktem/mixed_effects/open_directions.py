@@ -9,7 +9,6 @@ import numpy as np
 from sktem.mixed_effects.ascent import Resolution, likelihood_at
 from sktem.mixed_effects.inference.node_numbers import covariance_of
 from sktem.mixed_effects.inference.standard_errors import at_bounds
-from sktem.mixed_effects.transforms import is_plain
 
 __all__ = ["exchanged", "open_directions"]
 
@@ -46,10 +45,10 @@ class FarRule(NamedTuple):
 
 
 #: The rule of every fit.
-RULE = FarRule()
+FAR = FarRule()
 
 
-def open_directions(model, rows, vector, ascent, rule=RULE) -> list[str]:
+def open_directions(model, rows, vector, ascent, rule=FAR) -> list[str]:
     """Return names of parameters far from whose estimates the likelihood is the same.
 
     Such a parameter drifts to infinity, and has a standard error where steps have ended
@@ -60,9 +59,9 @@ def open_directions(model, rows, vector, ascent, rule=RULE) -> list[str]:
     covariance = covariance_of(ascent.information.observed, is_held)
     with np.errstate(invalid="ignore"):
         errors = np.sqrt(np.diag(covariance))
-    kinds = [_kind(vector.design, name) for name in vector.names]
-    of_population = np.array([kind is not None for kind in kinds])
-    plain = np.array([kind is None or is_plain(kind) for kind in kinds])
+    known = [vector.design.transform_of(name) for name in vector.names]
+    of_population = np.array([transform is not None for transform in known])
+    plain = np.array([one is None or one.is_plain for one in known])
     units = np.where(plain, np.abs(values), 1.0)
     unknown = (errors > rule.unknown * units) & (of_population | vector.is_variance)
     candidates = np.flatnonzero(unknown & ~is_held)  # False for NaN
@@ -95,14 +94,7 @@ def open_directions(model, rows, vector, ascent, rule=RULE) -> list[str]:
     return flat
 
 
-def _kind(design, name):
-    """Return the transform of a population value, None for others."""
-    if name not in design.names:
-        return None
-    return design.transforms[design.names.index(name)]
-
-
-def exchanged(vector, information, is_held, rule=RULE) -> np.ndarray:
+def exchanged(vector, information, is_held, rule=FAR) -> np.ndarray:
     """Return which parameters others make up for, as far as differences can tell."""
     free = np.flatnonzero(~is_held)
     inner = information[np.ix_(free, free)]

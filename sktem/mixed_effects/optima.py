@@ -55,7 +55,7 @@ class PlaceRule(NamedTuple):
 
 
 #: The search of every fit.
-SEARCH = PlaceRule()
+PLACES = PlaceRule()
 
 
 def optima(problem: PooledRegression) -> list[Optimum]:
@@ -67,8 +67,8 @@ def optima(problem: PooledRegression) -> list[Optimum]:
     places = [] if _is_linear(problem, first) else _places(problem, start)
     all_terms = problem.terms_of(places) if places else []
     values = np.array([problem.value(terms) for terms in all_terms])
-    enough = int(problem.effort * SEARCH.descents)
-    most = int(problem.effort * SEARCH.most_descents)
+    enough = int(problem.effort * PLACES.descents)
+    most = int(problem.effort * PLACES.most_descents)
     for k in np.argsort(values)[:most]:
         done = len(descents) > enough and _is_twice(problem, descents)
         if done or not np.isfinite(values[k]):
@@ -95,14 +95,14 @@ def _is_linear(problem, optimum):
     reach = np.where(vector != 0, np.abs(vector), 1.0)
     slopes, terms = problem.slopes(vector, reach), problem.terms(vector)
     rng = np.random.default_rng(0)
-    signs = rng.choice([-1, 1], (SEARCH.trials, len(vector)))
+    signs = rng.choice([-1, 1], (PLACES.trials, len(vector)))
     steps = signs * np.exp(rng.uniform(-3, 3, signs.shape)) * reach
     alone = [step * axis for step in steps for axis in np.eye(len(vector))]
     for step in [*steps, *alone]:
         change = problem.terms(vector + step) - terms
         size = np.linalg.norm(change)
         deviation = np.linalg.norm(change - slopes @ step)
-        if not 0 < size < np.inf or not deviation <= SEARCH.linear * size:
+        if not 0 < size < np.inf or not deviation <= PLACES.linear * size:
             return False
     return True
 
@@ -110,7 +110,7 @@ def _is_linear(problem, optimum):
 def _is_twice(problem, descents):
     """Return whether two descents have ended at the lowest value."""
     first, second = sorted(optimum.value for optimum in descents)[:2]
-    near = SEARCH.twice_log if problem.has_densities else SEARCH.twice * abs(first)
+    near = PLACES.twice_log if problem.has_densities else PLACES.twice * abs(first)
     return second <= first + near
 
 
@@ -127,11 +127,11 @@ def _places(problem, start):
         places.append(place)
     columns, y = _ranges(problem.rows.inputs.T), problem.rows.y
     low, high, spread = _ranges(y[None])[0]
-    count = SEARCH.places + SEARCH.places_per_plain * int(plain.sum())
-    count = int(problem.effort * min(count, SEARCH.most_places))
+    count = PLACES.places + PLACES.places_per_plain * int(plain.sum())
+    count = int(problem.effort * min(count, PLACES.most_places))
     for _ in range(count if problem.is_intercept.any() else 0):
         place = start.copy()
-        width = SEARCH.widths[rng.integers(len(SEARCH.widths))]
+        width = PLACES.widths[rng.integers(len(PLACES.widths))]
         place[logarithmic] += rng.uniform(-width, width, logarithmic.sum())
         for j in np.flatnonzero(plain):
             least, most, width = columns[rng.integers(len(columns))]
@@ -143,7 +143,7 @@ def _places(problem, start):
                 sign * spread / width * np.exp(rng.uniform(-2, 2)),
                 sign / width * np.exp(rng.uniform(-2, 3)),
                 start[j] * np.exp(rng.uniform(-5, 5)),
-            )[bisect(SEARCH.kinds, rng.random())]
+            )[bisect(PLACES.kinds, rng.random())]
         places.append(place)
     return places
 

@@ -43,8 +43,8 @@ DRIFT = DriftRule()
 class Path:
     """Estimates after each epoch."""
 
-    def __init__(self, vector: ParameterVector):
-        self.vector = vector
+    def __init__(self, vector: ParameterVector, rule: DriftRule = DRIFT):
+        self.vector, self.rule = vector, rule
         self.points: list[np.ndarray] = []
         self.gains: list[float] = []
 
@@ -83,7 +83,7 @@ class Path:
         correlation = np.clip(correlation, 0.0, 0.95)
         inflation = (1 + correlation) / (1 - correlation)
         error = np.sqrt(variance * inflation / (time @ time))
-        return np.abs(slope) > DRIFT.largest * error
+        return np.abs(slope) > self.rule.largest * error
 
     def ahead(self, params, start, drifting):
         """Return the parameters that a geometric approach would end at."""
@@ -92,7 +92,9 @@ class Path:
         path = path[len(path) - 3 * third :].reshape(3, third, -1).mean(axis=1)
         before, last = np.diff(path, axis=0)
         ratio = np.divide(last, before, out=np.ones_like(last), where=before != 0)
-        ratio = np.clip(ratio, 0.0, DRIFT.longest_jump / (1 + DRIFT.longest_jump))
+        ratio = np.clip(
+            ratio, 0.0, self.rule.longest_jump / (1 + self.rule.longest_jump)
+        )
         jump = np.where(drifting, last * ratio / (1 - ratio), 0.0)
         values, positive = self.vector.of(params), self.vector.positive
         end = np.where(positive, values * np.exp(jump * positive), values + jump)
@@ -110,8 +112,8 @@ class Path:
         rate (Polyak and Juditsky 1992). On short runs this is up to twice the error.
         """
         path = np.array(self.points[first:])
-        n = (len(path) - 1) // DRIFT.batch
-        if len(path) < DRIFT.least_epochs:
+        n = (len(path) - 1) // self.rule.batch
+        if len(path) < self.rule.least_epochs:
             return None
         gains = np.array(self.gains[first + 1 :])[:, None]
         moves = np.diff(path, axis=0) / gains
@@ -122,9 +124,9 @@ class Path:
         rates = -(weights * moves).sum(axis=0)[squares > 0] / squares[squares > 0]
         rate = 1.0
         if len(rates):
-            rate = float(np.clip(np.median(rates), DRIFT.slowest, 1.0))
-        noise = (moves + rate * deviations)[: n * DRIFT.batch]
-        means = noise.reshape(n, DRIFT.batch, -1).mean(axis=1)
+            rate = float(np.clip(np.median(rates), self.rule.slowest, 1.0))
+        noise = (moves + rate * deviations)[: n * self.rule.batch]
+        means = noise.reshape(n, self.rule.batch, -1).mean(axis=1)
         return means.std(axis=0, ddof=1) / np.sqrt(n) / rate
 
 

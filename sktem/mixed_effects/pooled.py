@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.compiled import CompiledSubjects
-from sktem.mixed_effects.transforms import is_plain
+from sktem.mixed_effects.transforms import TRANSFORMS
 
 __all__ = ["Optimum", "PooledRegression"]
 
@@ -97,8 +96,9 @@ class PooledRegression:
     the Gaussian scale.
     """
 
-    def __init__(self, model, rows):
-        share = min(1.0, DESCENT.most_rows / max(len(rows.y), 1))
+    def __init__(self, model, rows, rule=DESCENT):
+        self.rule = rule
+        share = min(1.0, self.rule.most_rows / max(len(rows.y), 1))
         count = max(1, int(len(rows) * share))
         if count < len(rows):
             rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))]
@@ -114,7 +114,7 @@ class PooledRegression:
         parameters = [design.random[j] for j in design.positions[self.free]]
         parameters += [entry.parameter for entry in entries]
         kinds = [design.transforms[p] for p in parameters]
-        self.plain = np.array([is_plain(kind) for kind in kinds], dtype=bool)
+        self.plain = np.array([TRANSFORMS[kind].is_plain for kind in kinds], dtype=bool)
         self.is_intercept = np.array(
             [column == 0 for column in design.columns[self.free]]
             + [entry.kind == "subject" and entry.column == 0 for entry in entries],
@@ -123,10 +123,7 @@ class PooledRegression:
         self.weights = self._weights()
         # A closed form of compartments, or any function of the user's.
         free = getattr(model.structure, "has_closed_form", True)
-        self.effort = 1.0 if free else DESCENT.costly
-        self.compiled = None
-        if not self.has_densities and all(e.kind != "row" for e in entries):
-            self.compiled = CompiledSubjects.of(model, rows, self.start)
+        self.effort = 1.0 if free else self.rule.costly
 
     def _weights(self):
         """Return inverse sizes of the errors, None for the logarithm of y."""
@@ -173,27 +170,15 @@ class PooledRegression:
                     return model.error.on(rows).rough_log_density(
                         rows.y, f, params.sigma, model.least_prediction, self.weights
                     )
-                return self._residuals(f)
+                if self.weights is None:
+                    return np.log(rows.y) - np.log(f)
+                return (rows.y - f) * self.weights
         except FAILURES:
             return np.full(len(rows.y), np.nan)
 
-    def _residuals(self, f):
-        """Return residuals in units of the error."""
-        if self.weights is None:
-            return np.log(self.rows.y) - np.log(f)
-        return (self.rows.y - f) * self.weights
-
     def terms_of(self, vectors):
         """Return the terms at several vectors, one line for each."""
-        if self.compiled is None:
-            return np.array([self.terms(vector) for vector in vectors])
-        design, phi = self.model.design, []
-        for params, means in map(self._at, vectors):
-            phi.append(design.base(self.rows.covariates, params.numeric))
-            phi[-1][:, design.random] = means[:, : len(design.random)]
-        with np.errstate(all="ignore"):
-            f = self.compiled.predictions_of_all(np.stack(phi, axis=1))
-            return self._residuals(f)
+        return np.array([self.terms(vector) for vector in vectors])
 
     def value(self, terms):
         """Return the sum of squares or minus the log-density of terms."""
@@ -205,7 +190,10 @@ class PooledRegression:
 
     def slopes(self, vector, reach):
         """Return derivatives of the terms, 0 where there is none."""
-        slopes, steps = np.empty((len(self.rows.y), len(vector))), DESCENT.shift * reach
+        slopes, steps = (
+            np.empty((len(self.rows.y), len(vector))),
+            self.rule.shift * reach,
+        )
         left = np.arange(len(vector))
         while len(left):
             shifts = np.diag(steps)[left]
@@ -213,10 +201,10 @@ class PooledRegression:
             with np.errstate(over="ignore", invalid="ignore"):
                 change = both[: len(left)] - both[len(left) :]
                 slopes[:, left] = (change / (2 * steps[left, None])).T
-                lost = np.abs(change) <= DESCENT.lost * np.abs(both[: len(left)])
+                lost = np.abs(change) <= self.rule.lost * np.abs(both[: len(left)])
             # An effect of nearly zero.
-            left = left[lost.all(axis=1) & (steps[left] < DESCENT.shift)]
-            steps[left] = np.minimum(steps[left] * DESCENT.longer, DESCENT.shift)
+            left = left[lost.all(axis=1) & (steps[left] < self.rule.shift)]
+            steps[left] = np.minimum(steps[left] * self.rule.longer, self.rule.shift)
         return np.where(np.isfinite(slopes), slopes, 0.0)
 
     def descend(self, vector, chosen=None, known=()):
@@ -233,7 +221,7 @@ class PooledRegression:
         damping = 0.0
         sign = 1.0 if self.has_densities else -1.0
         can_move = np.isfinite(value) and chosen.any()
-        for _ in range(DESCENT.most_steps if can_move else 0):
+        for _ in range(self.rule.most_steps if can_move else 0):
             J = self.slopes(vector, reach)[:, chosen]
             slope = sign * (J.sum(axis=0) if self.has_densities else J.T @ terms)
             with np.errstate(over="ignore"):
@@ -241,7 +229,7 @@ class PooledRegression:
             size = np.where((size > 0) & np.isfinite(size), size, np.inf)
             scaled = J / size
             curvature, before = scaled.T @ scaled, value
-            for _ in range(DESCENT.most_trials):
+            for _ in range(self.rule.most_trials):
                 damped = curvature + (damping + 1e-14) * np.eye(len(size))
                 step = np.linalg.lstsq(damped, slope / size, rcond=1e-13)[0] / size
                 step = self._bounded(step, chosen)
@@ -259,8 +247,8 @@ class PooledRegression:
                 if self._leads_to(vector, value, optimum):
                     return optimum
             gain = before - value
-            least = DESCENT.least_gain * before
-            if not gain > (DESCENT.least_log_gain if self.has_densities else least):
+            least = self.rule.least_gain * before
+            if not gain > (self.rule.least_log_gain if self.has_densities else least):
                 break
         return Optimum(vector, value)
 
@@ -268,13 +256,13 @@ class PooledRegression:
         """Return whether a vector is that of an optimum."""
         scale = np.where(self.plain, np.abs(vector) + np.abs(optimum.vector), 1.0)
         change = np.abs(vector - optimum.vector)
-        return bool((change <= DESCENT.same * np.where(scale > 0, scale, 1.0)).all())
+        return bool((change <= self.rule.same * np.where(scale > 0, scale, 1.0)).all())
 
     def _leads_to(self, vector, value, optimum):
         """Return whether a descent from a vector would end at an optimum."""
         above = value - optimum.value
-        near = DESCENT.almost * abs(optimum.value)
-        near = DESCENT.almost_log if self.has_densities else near
+        near = self.rule.almost * abs(optimum.value)
+        near = self.rule.almost_log if self.has_densities else near
         return 0 <= above <= near and self.is_same(vector, optimum)
 
     def _reach(self, trial, vector, reach):
@@ -284,7 +272,7 @@ class PooledRegression:
     def _bounded(self, step, chosen):
         bounded = ~self.plain[chosen] & self.is_intercept[chosen]
         longest = np.abs(step[bounded]).max(initial=0.0)
-        return step / max(1.0, longest / DESCENT.longest)
+        return step / max(1.0, longest / self.rule.longest)
 
     def units(self, vector):
         """Return deviations that would explain the residuals, each alone, or NaN.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.transforms import TRANSFORMS
+from sktem.mixed_effects.columns import listed
 
 __all__ = ["Priors", "log_prior", "priors_of", "split_fixed"]
 
@@ -69,6 +69,16 @@ class Priors(NamedTuple):
             omega[np.ix_(places, places)] = inner + share * (value - inner)
         return omega
 
+    def padded(self, n_coefficients: int, n_numeric: int) -> Priors:
+        """Return the priors with further parameters, which have none."""
+        linear, numeric = np.zeros(n_coefficients), np.zeros(n_numeric)
+        return self._replace(
+            means=np.append(self.means, linear),
+            precisions=np.append(self.precisions, linear),
+            numeric_means=np.append(self.numeric_means, numeric),
+            numeric_precisions=np.append(self.numeric_precisions, numeric),
+        )
+
     def of_error(self, variance: float, j: int, count: float) -> float:
         """Return the mode of an error's variance, given that of a row of the data.
 
@@ -90,7 +100,7 @@ def _with_half_normal(variance, precision, count):
 def split_fixed(fixed) -> tuple:
     """Return what stays, and the pairs that are priors, by name."""
     if not isinstance(fixed, dict):
-        return fixed, {}
+        return listed(() if fixed is None else fixed), {}
     priors = {name: pair for name, pair in fixed.items() if isinstance(pair, tuple)}
     for name, pair in priors.items():
         if isinstance(name, tuple) or _is_half_normal(pair):
@@ -119,34 +129,24 @@ def _is_half_normal(pair) -> bool:
     return True
 
 
-def priors_of(priors, coefficients, design, n_residual) -> Priors | None:
-    """Return the priors that pairs by name stand for, None without.
-
-    ``coefficients`` are those of the design, whose last ``n_residual`` numeric
-    parameters are of the residual error.
-    """
+def priors_of(priors, design) -> Priors | None:
+    """Return the priors that pairs by name stand for, None without."""
     if not priors:
         return None
-    linear = [term for term in coefficients if term.is_linear(design.random)]
-    free = [
-        term
-        for term in coefficients
-        if not (term.is_linear(design.random) or term.fixed)
-    ]
     blocks = tuple(
         _block(name, priors[name], design) for name in priors if isinstance(name, tuple)
     )
     priors = {name: pair for name, pair in priors.items() if isinstance(name, str)}
     half = {name: pair[1] for name, pair in priors.items() if _is_half_normal(pair)}
     priors = {name: pair for name, pair in priors.items() if name not in half}
-    labels = [term.label for term in linear]
-    numeric = [term.label for term in free]
+    labels = design.labels
+    numeric = [e.label if e.kind != "residual" else "" for e in design.numeric]
     _check_half_normal(half, design)
     _check_variances(priors, design, {*labels, *numeric})
     means, precisions = _normal(priors, labels, design)
     pairs = [priors.get(name, (1.0, 0.0)) for name in design.variance_names]
     values = np.array(pairs, dtype=float).reshape(-1, 2)
-    centres, certain = _normal(priors, numeric + [""] * n_residual, design)
+    centres, certain = _normal(priors, numeric, design)
     deviations, errors = (
         np.array([half[name] ** -2.0 if name in half else 0.0 for name in names])
         for names in (design.variance_names, design.residual_names)
@@ -212,7 +212,7 @@ def _normal(priors, labels, design):
 
 def _gaussian(design, name, value):
     """Return a population value on the Gaussian scale."""
-    transform = TRANSFORMS[design.transforms[design.names.index(name)]]
+    transform = design.transform_of(name)
     low, high = transform.support
     if not low < value < high:
         raise ValueError(

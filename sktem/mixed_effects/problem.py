@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sktem.mixed_effects.effects import numbered
 from sktem.mixed_effects.endpoints import error_of
 from sktem.mixed_effects.layout import (
     Columns,
@@ -18,7 +19,6 @@ from sktem.mixed_effects.layout import (
 )
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NO_ANNEALING, NonlinearMixedEffectsModel
-from sktem.mixed_effects.occasions import numbered
 from sktem.mixed_effects.residual_errors import least_prediction
 from sktem.mixed_effects.start import (
     PassedOver,

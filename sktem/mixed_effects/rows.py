@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -148,6 +149,15 @@ class GroupedRows(Sequences):
             limits=limits if censored.any() and not np.isnan(limits).all() else None,
         )
 
+    def with_occasions(self, occasions) -> GroupedRows:
+        """Return these rows in other occasions, None without any."""
+        rows = copy(self)
+        rows.occasions = occasions
+        if self.events is not None:  # all records, each of which is a row
+            all_rows = self.events.rows.with_occasions(occasions)
+            rows.events = SubjectRecords(self.events.records, all_rows)
+        return rows
+
     @property
     def by_column(self):
         """Inputs with one row per column, for compiled code; made once and kept."""
@@ -218,7 +228,7 @@ class SubjectRecords:
         wrong = np.zeros(len(records), dtype=bool)
         exact = records["CENS"][records.observed] == 0
         wrong[records.observed] = (f == 0) & (y != 0) & exact
-        records._refuse(
+        records.refuse(
             wrong & records.undosed,
             "no dose of this subject comes before, so that the model predicts 0, where "
             "a proportional error has no density for another value: check the doses "

@@ -8,18 +8,29 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.loop.state import Phase, RunState
-from sktem.mixed_effects.ascent import can_climb, climb, hidden_share
+from sktem.mixed_effects.ascent import can_climb
 from sktem.mixed_effects.last_climb import LastClimb
 from sktem.mixed_effects.path import Path, complete_data_errors
-from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.unusual_fits import inseparable
 from sktem.mixed_effects.vector import ParameterVector
 
-__all__ = ["BURN_IN", "BurnInRule", "MixedEffectsRun", "MixedEffectsState"]
+__all__ = [
+    "ANNEALED",
+    "AVERAGED",
+    "BURN_IN",
+    "FALLING",
+    "BurnInRule",
+    "MixedEffectsRun",
+    "MixedEffectsState",
+]
+
+
+#: Names of what begins and ends.
+ANNEALED, FALLING, AVERAGED = "annealing ends", "steps fall", "average begins"
 
 
 class BurnInRule(NamedTuple):
-    """When a burn-in jumps, climbs and ends.
+    """When a burn-in jumps and ends.
 
     Attributes
     ----------
@@ -27,25 +38,13 @@ class BurnInRule(NamedTuple):
         Epochs between looks at the drift, and between the burn-in and the average.
     shortest : int
         Epochs on which a drift is judged, at least.
-    most_jumps : int
-        Jumps along the drift before Newton steps are tried.
     check_interval : int
         Epochs between checks of the Monte Carlo error.
-    slow_share : float
-        Hidden share of a variance from which EM may be too slow.
-    worthwhile_gain : float
-        Log-likelihood that is worth another burn-in.
-    most_climbs : int
-        Burn-ins that follow such a gain, at most.
     """
 
     pause: int = 10
     shortest: int = 20
-    most_jumps: int = 2
     check_interval: int = 10
-    slow_share: float = 0.4
-    worthwhile_gain: float = 0.05
-    most_climbs: int = 2
 
 
 #: The rule of every fit.
@@ -64,6 +63,8 @@ class MixedEffectsRun:
     tol : float
         Monte Carlo error at which the fit stops, in units of the standard error that
         an estimate would have if the latents were seen.
+    rule : BurnInRule
+        When a burn-in jumps and ends.
 
     Attributes
     ----------
@@ -77,9 +78,8 @@ class MixedEffectsRun:
         Epoch from which the present stretch of the burn-in is judged.
     first : int
         Epochs before those that are averaged.
-    n_jumps, n_climbs : int
-        How often the estimates have jumped along a drift, and to where Newton steps on
-        the likelihood led; once the latter has happened, they do not jump again.
+    falls : list of int
+        Epochs after which steps have begun to fall.
     doubt : str
         Why the estimates may not be at a maximum of the likelihood.
     arrived : bool
@@ -88,9 +88,8 @@ class MixedEffectsRun:
         Whether variances cannot be separated, so that there is no maximum to look for.
     """
 
-    def __init__(self, problem: Problem, n_burn_in: int, longest: int, tol: float):
-        self.problem = problem
-        self.rule = BURN_IN
+    def __init__(self, problem, n_burn_in, longest, tol, rule=BURN_IN):
+        self.problem, self.rule = problem, rule
         self.n_burn_in, self.longest, self.tol = n_burn_in, longest, tol
         self.path = Path(ParameterVector(problem.model))
         self.last_climb = LastClimb(problem, self.path.vector)
@@ -98,8 +97,8 @@ class MixedEffectsRun:
         self.start = int(np.ceil(problem.model.annealing.n_passes))
         self.end: int | None = 0 if n_burn_in == 0 else None
         self.first = self.rule.pause
+        self.falls = [0] if n_burn_in == 0 else []
         self.next_look = 4 * n_burn_in
-        self.n_jumps = self.n_climbs = 0
         self.doubt, self.arrived = "", False
         self.is_hopeless = bool(inseparable(problem))
 
@@ -107,6 +106,14 @@ class MixedEffectsRun:
     def phase(self) -> Phase:
         """Phase of the run."""
         return Phase() if self.end is None else Phase(self.end, self.first)
+
+    def phases(self) -> list[tuple[str, int]]:
+        """Return what has begun or ended, and after which epoch."""
+        n, annealed = len(self.path), int(self.problem.model.annealing.n_passes)
+        phases = [(ANNEALED, min(annealed, n))] if annealed else []
+        phases += [(FALLING, epoch) for epoch in self.falls]
+        averages = self.end is not None and self.first < n
+        return phases + [(AVERAGED, self.first)] * averages
 
     def monte_carlo_errors(self):
         """Return errors of the averages: None if too few, 0 without any."""
@@ -140,10 +147,7 @@ class MixedEffectsRun:
         if epoch < self.longest:
             self.next_look = 2 * epoch
             drifts = self.path.drift(self.first).any()
-            params = self.problem.model.maximize(state.returned, state.params)
-            slow = self._can_climb() and self._is_slow(state, params)
-            climbed = slow and self._climbed(state, params)
-            if drifts or climbed:  # another burn-in, since the average has drifted
+            if drifts:  # another burn-in, since the average has drifted
                 self.end, self.start = None, epoch
                 state.enter(self.phase)
                 return False
@@ -156,8 +160,7 @@ class MixedEffectsRun:
         """End the burn-in when the estimates have ceased to drift.
 
         While they drift, they jump ahead: EM is slow where the observations say little
-        about a variance, and the sum of a geometric series is where it would end. If
-        two jumps do not settle them, Newton steps on the likelihood do.
+        about a variance, and the sum of a geometric series is where it would end.
         """
         n = len(self.path)
         length = n - self.start
@@ -167,49 +170,18 @@ class MixedEffectsRun:
             if length < self.rule.shortest:
                 return
             drifting = self.path.drift(self.start)
-            if drifting.any() and not self.n_climbs:
-                if self.n_jumps >= self.rule.most_jumps and self._climbed(
-                    state, state.params
-                ):
-                    self.start = n
-                elif state.solver.own is None:
+            if drifting.any():
+                if state.solver.own is None:
                     state.params = self.path.ahead(state.params, self.start, drifting)
                     self.start = n + self.rule.pause // 2
-                    self.n_jumps += 1
                 return
         self.end, self.first = state.solver.iteration, n + self.rule.pause
+        self.falls.append(n)
         state.enter(self.phase)
-
-    def _is_slow(self, state, params):
-        """Return whether EM may be too slow for an estimate to have arrived."""
-        model, rows = self.problem.model, self.problem.rows
-        return (
-            hidden_share(model, rows, params, _chain_means(state))
-            >= self.rule.slow_share
-        )
 
     def _can_climb(self):
         n, design = len(self.problem.rows), self.problem.model.design
         return bool(self.tol) and can_climb(n, design.n_latents, len(design.numeric))
-
-    def _climbed(self, state, params):
-        """Jump to where Newton steps on the likelihood lead, if that is worth it."""
-        if not self._can_climb() or state.solver.own is not None:
-            return False
-        if self.n_climbs >= self.rule.most_climbs:
-            return False
-        params, gain = climb(
-            self.problem.model,
-            self.problem.rows,
-            params,
-            state.generators.monitoring,
-            _chain_means(state),
-        )
-        if gain < self.rule.worthwhile_gain:
-            return False
-        state.params = params
-        self.n_climbs += 1
-        return True
 
     def finish(self, state) -> None:
         """Do Newton steps at the end, for the gain left by EM and its noise.

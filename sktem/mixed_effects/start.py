@@ -15,7 +15,7 @@ from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.optima import is_near, optima
 from sktem.mixed_effects.pooled import PooledRegression
 from sktem.mixed_effects.residual_errors import ProportionalError
-from sktem.mixed_effects.transforms import TRANSFORMS, is_box, is_plain
+from sktem.mixed_effects.transforms import TRANSFORMS, is_box
 
 __all__ = ["PassedOver", "Start", "start_from_data", "starting_params"]
 
@@ -152,11 +152,7 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
     sigma = _starting_error(estimator, error, params, design, rows, structure)
     for j, value in layout.residual.items():
         sigma[j] = value
-    values = params.numeric
-    for e, entry in enumerate(design.numeric):
-        if entry.kind == "residual":
-            values[e] = np.log(sigma[entry.parameter])
-    return params._replace(sigma=sigma)
+    return design.with_sigma(params, sigma)
 
 
 def _starting_variances(omega_start, design, phi):
@@ -299,7 +295,7 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
         wide = omega = _bounded(errors, plain)
     kinds = [design.transforms[entry.parameter] for entry in design.numeric
              if entry.kind != "residual"]  # fmt: skip
-    bounded = np.array([not is_plain(kind) for kind in kinds], dtype=bool)
+    bounded = np.array([not TRANSFORMS[kind].is_plain for kind in kinds], dtype=bool)
     intercept = problem.is_intercept[len(problem.free) :]
     units = numeric[problem.numeric]
     units = np.where(bounded & intercept, np.minimum(units, 1.0), units)
@@ -316,11 +312,7 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
     sigma = model.error.on(rows).start(rows.y, f)
     held_entries = list(design.held_residual)
     sigma[held_entries] = params.sigma[held_entries]
-    values = params.numeric.copy()
-    for e, entry in enumerate(design.numeric):
-        if entry.kind == "residual":
-            values[e] = np.log(sigma[entry.parameter])
-    return Start(params._replace(sigma=sigma, numeric=values), numeric, wide)
+    return Start(design.with_sigma(params, sigma), numeric, wide)
 
 
 def _bounded(covariance, plain):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import NamedTuple
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamRunner
@@ -11,22 +12,39 @@ from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import Stream, StreamState
 from sktem.mixed_effects.model import NO_ANNEALING
 from sktem.mixed_effects.problem import Problem
-from sktem.schedules import Polynomial
+from sktem.schedules import Polynomial, Schedule
 
 __all__ = ["SubjectStream"]
 
-#: Sweeps per draw: chains of new subjects start at their prior mean.
-SWEEPS = 30
-#: Subjects per step, and the schedule of the steps.
-BATCH, STEPS = 5, Polynomial(alpha=0.7, offset=2.0)
+
+class StreamRule(NamedTuple):
+    """How streams of subjects are learned from.
+
+    Attributes
+    ----------
+    sweeps : int
+        Sweeps per draw: chains of new subjects start at their prior mean.
+    batch : int
+        Subjects per step.
+    steps : Schedule
+        Schedule of the steps.
+    """
+
+    sweeps: int = 30
+    batch: int = 5
+    steps: Schedule = Polynomial(alpha=0.7, offset=2.0)
+
+
+#: The rule of every stream.
+STREAM = StreamRule()
 
 
 class SubjectStream(StreamRunner):
     """A model that learns from chunks of subjects; its problem is the latest chunk."""
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Problem, rule: StreamRule = STREAM):
         super().__init__()
-        self.problem = problem
+        self.problem, self.rule = problem, rule
         if problem.layout.design.priors is not None:
             raise ValueError(
                 "fixed has priors, which need fit: a stream of subjects does not know "
@@ -56,16 +74,16 @@ class SubjectStream(StreamRunner):
         self.learn(self._stream(estimator), rows, None, task)
 
     def _stream(self, estimator):
-        batch_size = estimator._given_batch_size(BATCH)
+        batch_size = estimator._given_batch_size(self.rule.batch)
         settings = estimator._settings(self.problem.model, batch_size=batch_size)
         sampler = settings.sampler
-        steps = max(SWEEPS, sampler.n_steps)
+        steps = max(self.rule.sweeps, sampler.n_steps)
         automatic = isinstance(estimator.step_size, str)
         return Stream(
             replace(
                 settings,
                 sampler=type(sampler)(**{**sampler.get_params(), "n_steps": steps}),
-                step_size=STEPS if automatic else settings.step_size,
+                step_size=self.rule.steps if automatic else settings.step_size,
             )
         )
 

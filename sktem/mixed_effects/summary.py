@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["estimates_by_name", "individual_weighted_residuals", "summary_of"]
+from sktem.mixed_effects.floors import correlations
+
+__all__ = ["estimates_by_name", "summary_of"]
 
 
 def summary_of(estimator):
@@ -48,8 +50,7 @@ def _condition_number(covariance):
     inner = covariance[np.ix_(known, known)]
     if not inner.size:
         return np.nan
-    widths = np.sqrt(np.diag(inner))
-    values = np.linalg.eigvalsh(inner / widths[:, None] / widths)
+    values = np.linalg.eigvalsh(correlations(inner)[0])
     return float(values[-1] / values[0]) if values[0] > 0 else np.inf
 
 
@@ -57,17 +58,9 @@ def _epsilon_shrinkage(fitted):
     """Return by how much the deviation of individual residuals is below one."""
     if fitted.model.error is None or not fitted.rows.in_memory:
         return np.nan
-    residuals = individual_weighted_residuals(fitted)
+    residuals = fitted.individual_rows()[1]
     known = residuals[~np.isnan(residuals)]
     return float(1 - known.std()) if len(known) else np.nan
-
-
-def individual_weighted_residuals(fitted):
-    """Return residuals over their deviations, NaN for bounds."""
-    y, (f, g) = fitted.rows.y, fitted.individual_rows()
-    rest = fitted.model.error.on(fitted.rows).weighted(y, f, g)
-    side = getattr(fitted.rows, "censored", None)
-    return rest if side is None else np.where(side == 0, rest, np.nan)
 
 
 def estimates_by_name(fitted):

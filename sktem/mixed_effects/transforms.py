@@ -11,7 +11,7 @@ from scipy.special import expit, logit, ndtr, ndtri
 
 from sktem.choices import check_choice
 
-__all__ = ["TRANSFORMS", "Transform", "check_transform", "is_box", "is_plain"]
+__all__ = ["TRANSFORMS", "Transform", "check_transform", "is_box"]
 
 
 class Transform(NamedTuple):
@@ -32,6 +32,11 @@ class Transform(NamedTuple):
     inverse: Callable
     derivative: Callable
     support: tuple[float, float]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a parameter is its own transform."""
+        return self.derivative is np.ones_like
 
 
 def _normal_density(phi):
@@ -65,11 +70,6 @@ class _Transforms(dict):
 def is_box(kind) -> bool:
     """Return whether a parameter is its own transform, within bounds."""
     return isinstance(kind, tuple) and kind[0] == "box"
-
-
-def is_plain(kind) -> bool:
-    """Return whether a parameter is its own transform."""
-    return kind == "normal" or is_box(kind)
 
 
 def check_transform(entry) -> None:

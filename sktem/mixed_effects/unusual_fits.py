@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi2
@@ -16,14 +17,32 @@ from sktem.sequences.rows import each_block
 
 __all__ = ["inseparable", "unobserved", "unusual", "unusual_patients"]
 
-#: Share of predictions that are zero, as they should, from which these matter.
-MOST_ZEROS = 0.01
-#: From which factor, and robust standard deviations, a subject is far from the others.
-FAR_FACTOR, FAR_WIDTHS = 30, 8
-#: Probability of random effects as large as those of a new subject who is told.
-FAR_PROBABILITY = 1e-6
-#: Numbers that stand for missing values in many data sets.
-CODES = (-99.0, -999.0, -9999.0)
+
+class DoubtRule(NamedTuple):
+    """When data and estimates ask for a second look.
+
+    Attributes
+    ----------
+    most_zeros : float
+        Share of predictions that are zero, as they should, from which these matter.
+    far_factor, far_widths : float
+        From which factor, and robust standard deviations, a subject is far from the
+        others.
+    far_probability : float
+        Probability of random effects as large as those of a new subject who is told.
+    codes : tuple of float
+        Numbers that stand for missing values in many data sets.
+    """
+
+    most_zeros: float = 0.01
+    far_factor: float = 30
+    far_widths: float = 8
+    far_probability: float = 1e-6
+    codes: tuple[float, ...] = (-99.0, -999.0, -9999.0)
+
+
+#: The rule of every fit.
+DOUBT = DoubtRule()
 
 
 def inseparable(problem) -> str:
@@ -146,7 +165,7 @@ def _about_error(vector, rows, params) -> list[str]:
             "others as conditional on that."
         )
     zeros, impossible = _without_error(model, rows, params)
-    if zeros > MOST_ZEROS * rows.n_rows or impossible:
+    if zeros > DOUBT.most_zeros * rows.n_rows or impossible:
         messages.append(
             f"{zeros} of {rows.n_rows} predictions are zero, where a proportional "
             "error is none, and the estimates follow these rows: leave them out (such "
@@ -180,8 +199,8 @@ def _about_data(problem, state):
     if far := _far_subjects(problem, state):
         messages.append(
             f"The parameters of the subjects {far} differ from typical ones by a "
-            f"factor of more than {FAR_FACTOR}, those of the others do not: check the "
-            "units of their AMT and DV, and their TIME."
+            f"factor of more than {DOUBT.far_factor}, those of the others do not: "
+            "check the units of their AMT and DV, and their TIME."
         )
     return messages
 
@@ -194,12 +213,13 @@ def unusual_patients(fitted) -> list[str]:
         return messages
     root = model.prior_moments(rows, params)[1]
     white = np.linalg.solve(root, fitted.random_effects().T)
-    far = chi2.sf((white**2).sum(axis=0), len(root)) < FAR_PROBABILITY
+    far = chi2.sf((white**2).sum(axis=0), len(root)) < DOUBT.far_probability
     if far.any():
         messages.append(
             f"The random effects of the subjects {fitted.problem.labels[far].tolist()} "
-            f"are farther from zero than in one of {1 / FAR_PROBABILITY:,.0f} subjects "
-            "of the population: check the units of AMT and DV, and TIME."
+            "are farther from zero than in one of "
+            f"{1 / DOUBT.far_probability:,.0f} subjects of the population: check the "
+            "units of AMT and DV, and TIME."
         )
     return messages
 
@@ -244,7 +264,7 @@ def _coded_covariates(design, rows):
         (design.row_covariate_names, rows.row_covariates),
     ):
         for name, values in zip(names, columns.T, strict=True):
-            coded = np.isin(values, CODES)
+            coded = np.isin(values, DOUBT.codes)
             if coded.any() and not coded.all() and (values[~coded] >= 0).all():
                 messages.append(
                     f"The covariate {name!r} is {values[coded][0]:g} in some subjects, "
@@ -309,7 +329,7 @@ def _far_subjects(problem, state):
     kinds = [design.transforms[p] == "log-normal" for p in design.random]
     shifts = np.abs(shifts - np.median(shifts, axis=0))[:, kinds]
     widths = 1.4826 * np.median(shifts, axis=0)
-    far = (shifts > np.log(FAR_FACTOR)) & (shifts > FAR_WIDTHS * widths)
+    far = (shifts > np.log(DOUBT.far_factor)) & (shifts > DOUBT.far_widths * widths)
     # An outlier is rare: where many are far, the distribution is not Gaussian.
     subjects = np.flatnonzero(far.any(axis=1))
     return problem.labels[subjects].tolist() if len(subjects) <= len(rows) / 8 else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.mixed_effects.design import MixedEffectsParams, effect_name
+from sktem.mixed_effects.design import MixedEffectsParams
 
 __all__ = ["AT_BOX", "ParameterVector"]
 
@@ -113,32 +113,13 @@ class ParameterVector:
     @property
     def names(self) -> list[str]:
         """Names such as "ka", "beta_Weight(CL)", "omega2_ka", "cov_V_CL", "a"."""
-        design = self.design
-        names = []
-
-        def term(parameter, column, labels, intercept):
-            plain = intercept and column == 0
-            effect = "" if plain else effect_name(labels[column], parameter)
-            names.append(effect or parameter)
-
-        random = [design.names[p] for p in design.random]
-        terms = zip(design.positions, design.columns, design.free, strict=True)
-        for position, column, free in terms:
-            if free:
-                term(random[position], column, design.covariate_names, True)
-        for entry in design.numeric:
-            if entry.kind == "residual":
-                names.append(design.residual_names[entry.parameter])
-            else:
-                by_row = entry.kind == "row"
-                labels = design.covariate_names
-                labels = design.row_covariate_names if by_row else labels
-                term(design.names[entry.parameter], entry.column, labels, not by_row)
-        variances, d = design.variance_names, len(random)
-        latents = [design.names[p] for p in design.latents]
+        design, d = self.design, len(self.design.random)
+        names = [design.labels[j] for j in np.flatnonzero(design.free)]
+        names += [entry.label for entry in design.numeric]
+        variances, latents = design.variance_names, design.latents
         for j, k in self.lower:
             kind = "cov" if j < d else "kappa_cov"
-            both = f"{kind}_{latents[k]}_{latents[j]}"
+            both = f"{kind}_{design.names[latents[k]]}_{design.names[latents[j]]}"
             names.append(variances[j] if j == k else both)
         return names + [design.residual_names[j] for j in self.closed]
 

@@ -464,6 +464,7 @@ class DeformableTemplateEstimator(
         """Raise if a parameter is out of its range."""
         TemplateSettings.of(vars(self), None).check()
         self._check_number("n_init", Integral, 1)
+        self._check_number("verbose_interval", Integral, 1)
 
     def _check_continues(self):
         """Raise if the parameters do not fit the templates to be continued."""

@@ -150,6 +150,41 @@ def test_gaussian_densities_integrate_to_one():
     )
 
 
+@pytest.mark.parametrize("kind", ["grid", "restricted", "deep"])
+def test_sampling_agrees_with_enumeration(kind):
+    fitted = machine(kind, max_iter=20).fit(X)
+    n = 10_000
+    states = enumerate_states(6)
+    mass = np.exp(fitted.score_samples(states))
+
+    def check(draws, mass):
+        for values, table in (
+            (draws, states),
+            (draws[:, :1] * draws, states[:, :1] * states),
+        ):
+            exact = mass @ table
+            error = np.abs(values.mean(axis=0) - exact)
+            variance = np.maximum(exact * (1 - exact), 0)
+            assert (error < 4.5 * np.sqrt(variance / n) + 1e-6).all()
+
+    draws = fitted.sample(n, n_steps=50)
+    check(draws, mass)
+    with pytest.raises(AssertionError):
+        check(1 - draws, mass)
+    row = np.array([1, np.nan, np.nan, 0, 1, np.nan])
+    seen = ~np.isnan(row)
+    agree = (states[:, seen] == row[seen]).all(axis=1)
+    conditional = mass * agree / (mass @ agree)
+    rows = np.tile(row, (n, 1))
+    draws = fitted.sample_conditional(rows, n_steps=50)
+    assert (draws[:, seen] == row[seen]).all()
+    check(draws, conditional)
+    filled = fitted.impute(rows[:500], n_steps=100).mean(axis=0)
+    assert (filled[seen] == row[seen]).all()
+    exact = conditional @ states
+    np.testing.assert_allclose(filled, exact, atol=4.5 * 0.5 / np.sqrt(500 * 10))
+
+
 def test_several_chains_of_an_imputation():
     """Two states that fit, far apart: one chain stays with one of them."""
     fitted = machine("restricted", max_iter=1).fit(X)
@@ -311,31 +346,39 @@ def test_probabilities_and_redrawing_them():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_weight_decay_makes_weights_small(kind):
+def test_options_of_the_update(kind):
+    base = machine(kind).fit(X)
     decayed = machine(kind, weight_decay=1.0, step_size_m=0.1, max_iter=20).fit(X)
     free = machine(kind, step_size_m=0.1, max_iter=20).fit(X)
     start = decayed.fitted_.model.weights_from
     assert np.abs(decayed.params_[start:]).sum() < np.abs(free.params_[start:]).sum()
+    for change in (
+        {"solver": ContrastiveSolver(momentum=0.9)},
+        {"solver": ContrastiveSolver(rao_blackwell=False)},
+        {"centering": False},
+        {"n_chains": 30},
+        {"n_gibbs_m": 2},
+        {"batch_size": 50},
+        {"step_size_m": 0.01},
+    ):
+        other = machine(kind, **change).fit(X)
+        assert (other.params_ != base.params_).any(), change
 
 
-@pytest.mark.parametrize(
-    "kind, base, changes",
-    [
-        ("grid", {"e_step": "gibbs"}, [
-            {"solver": ContrastiveSolver(momentum=0.9)},
-            {"solver": ContrastiveSolver(rao_blackwell=False)}, {"centering": False},
-            {"n_chains": 30}, {"n_gibbs_m": 2}, {"batch_size": 50},
-            {"step_size_m": 0.01}, {"n_gibbs_e": 3}, {"n_chains_e": 2},
-            {"step_size_e": 0.5}, {"step_size_e": Polynomial(2 / 3)},
-        ]),
-        ("deep", {"solver": "mfpcd"}, [{"n_mean_field": 1}]),
-    ],
-)  # fmt: skip
-def test_options_are_used(kind, base, changes):
-    plain = machine(kind, **base).fit(X)
-    for change in changes:
-        other = machine(kind, **{**base, **change}).fit(X)
-        assert (other.params_ != plain.params_).any(), change
+def test_options_of_the_e_step():
+    base = machine("grid", e_step="gibbs").fit(X)
+    for change in (
+        {"n_gibbs_e": 3},
+        {"n_chains_e": 2},
+        {"solver": ContrastiveSolver(rao_blackwell=False)},
+        {"step_size_e": 0.5},
+        {"step_size_e": Polynomial(2 / 3)},
+    ):
+        other = machine("grid", **{"e_step": "gibbs", **change}).fit(X)
+        assert (other.params_ != base.params_).any(), change
+    mean_field = machine("deep", solver="mfpcd").fit(X)
+    other = machine("deep", solver="mfpcd", n_mean_field=1).fit(X)
+    assert (other.params_ != mean_field.params_).any()
 
 
 def test_steps():
@@ -501,6 +544,7 @@ def test_steps_that_are_too_long():
         ({"hidden_layer_sizes": ()}, X, "positive integers"),
         ({"hidden_layer_sizes": (3, 0)}, X, "positive integers"),
         ({"visible": "poisson"}, X, "one of"),
+        ({"solver": "sgd"}, X, r"'apcd', 'cd', 'hapcd', 'mfpcd', 'pcd'"),
         ({"solver": "mfpcd", "e_step": "gibbs"}, X, "use that"),
         ({"solver": "hapcd", "e_step": "exact"}, X, "needs e_step='auto'"),
         ({"solver": "pcd", "step_size_e": 0.5}, X, "does not average"),
@@ -558,6 +602,14 @@ def test_a_threshold():
     np.testing.assert_array_equal(found.params_, machine("restricted").fit(X).params_)
 
 
+def test_transform_returns_data_frames():
+    pandas = pytest.importorskip("pandas")
+    fitted = machine("restricted").set_output(transform="pandas").fit(X)
+    names = [f"latentboltzmannmachine{i}" for i in range(4)]
+    for frame in (fitted.transform(X), fitted.fit_transform(X)):
+        assert isinstance(frame, pandas.DataFrame) and list(frame.columns) == names
+
+
 def test_bad_calls():
     fitted = machine("restricted").fit(X)
     for call, message in (
@@ -573,6 +625,17 @@ def test_bad_calls():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_duplicate_entries_of_a_graph_are_one_edge():
+    once = sparse.coo_array(grid_graph(2, 3))
+    rows, columns = np.tile(once.row, 2), np.tile(once.col, 2)
+    twice = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(6, 6))
+    fits = [
+        LatentBoltzmannMachine(graph, max_iter=2, tol=None, random_state=0).fit(X)
+        for graph in (once, twice)
+    ]
+    np.testing.assert_array_equal(fits[0].params_, fits[1].params_)
 
 
 def test_interrupt_keeps_the_last_epoch(monkeypatch):
@@ -606,6 +669,11 @@ def test_verbose(capsys):
     lines = [line for line in out.splitlines() if "Iteration" in line]
     assert lines == ["  Iteration 2", "  Iteration 4"]
     assert out.endswith("Passes used up.\n")
+
+
+def test_a_verbose_stream_prints_its_chunks(capsys):
+    machine("restricted", verbose=1).partial_fit(X[:30])
+    assert capsys.readouterr().out.endswith("  Chunk of 30 rows\n")
 
 
 unfinished = pytest.mark.filterwarnings("ignore:The fit has not converged")

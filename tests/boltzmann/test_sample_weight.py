@@ -124,3 +124,9 @@ def test_equal_weights_change_no_bit():
     plain = LatentBoltzmannMachine(**options).fit(X)
     weighted = LatentBoltzmannMachine(**options).fit(X, sample_weight=np.full(200, 2.5))
     np.testing.assert_array_equal(plain.params_, weighted.params_)
+
+
+@pytest.mark.parametrize("weights", [np.zeros(200), -np.ones(200), np.ones(199)])
+def test_bad_weights(weights):
+    with pytest.raises(ValueError, match="(?i)sample.weight"):
+        LatentBoltzmannMachine(hidden_layer_sizes=2).fit(X, sample_weight=weights)

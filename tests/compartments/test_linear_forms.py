@@ -169,6 +169,6 @@ def test_a_turnover_with_a_baseline_and_infusions():
     exact, integrated = ODE(turnover, **settings), ODE(of_time, **settings)
     found = exact.amounts(read_nonmem(table), psi)
     expected = integrated.amounts(read_nonmem(table), psi)
-    assert (exact._is_integrated, integrated._is_integrated) == (False, True)
+    assert exact._is_linear and not integrated._is_linear
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
     assert found[0, 0] == pytest.approx(3.0 / 0.4, rel=1e-14)

@@ -152,10 +152,26 @@ def test_a_history_names_what_has_run(options, names):
 @pytest.mark.parametrize(
     "options, error, message",
     [
+        ({"solver": "sgd"}, ValueError, "solver must be one of .*'biased-saem'.*'em'"),
+        ({"sampler": "nuts"}, ValueError, "sampler must be one of .*'exact'.*'ula'"),
         ({"sampling": "all"}, ValueError, "sampling must be one of .*'fixed'"),
+        ({"solver": 3}, TypeError, "solver must be one of .* instance of Solver"),
+        ({"sampler": 3}, TypeError, "sampler must be one of .* instance of Sampler"),
         ({"solver": "em", "sampler": "mc"}, ValueError, "'em' means the sampler 'exac"),
         ({"solver": FITTEM(rho=2.0)}, ValueError, "rho must be"),
         ({"sampler": ExactDraws(0)}, ValueError, "n_draws must be a positive"),
+        ({"batch_size": 0}, ValueError, "batch_size must be an integer >= 1"),
+        ({"batch_size": 2.5}, ValueError, "batch_size must be an integer"),
+        ({"batch_size": "big"}, ValueError, "batch_size must be an integer"),
+        ({"max_iter": -1}, ValueError, "max_iter must be an integer >= 0"),
+        ({"max_iter": True}, ValueError, "max_iter must be an integer"),
+        ({"tol": -1.0}, ValueError, "tol must be a number >= 0"),
+        ({"tol": float("nan")}, ValueError, "tol must be a number"),
+        ({"n_iter_no_change": 0}, ValueError, "n_iter_no_change must be an integer"),
+        ({"step_size": 0.0}, ValueError, r"step_size must be in \(0, 1\]"),
+        ({"step_size": "fast"}, TypeError, "step_size must be a number"),
+        ({"average": "all"}, ValueError, "average must be"),
+        ({"random_state": "x"}, ValueError, "cannot be used to seed"),
         ({"memory": __file__}, ValueError, "memory must be the path of a folder, '.*'"),
         ({"memory": 3}, TypeError, "memory must be the path of a folder or None"),
         ({"model": "gmm"}, TypeError, "model must be an instance of LatentModel"),
@@ -349,6 +365,22 @@ def test_weights_of_zero_are_rows_left_out():
         assert weighted == bits(em.fit(X[keep]))
         ones = bits(em.fit(X, sample_weight=np.ones(200)))
         assert ones == bits(em.fit(X))
+
+
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        (np.zeros(200), "(?i)zero"),
+        (np.full(200, -1.0), "Negative values in data passed to"),
+        (np.ones(5), "sample_weight.shape"),
+        (np.full(200, np.nan), "NaN"),
+    ],
+)
+def test_wrong_weights(weights, message):
+    # A chunk without weight is one of a stream, and says nothing.
+    for method in ("fit", "partial_fit") if weights.any() else ("fit",):
+        with pytest.raises(ValueError, match=message):
+            getattr(estimator(max_iter=2), method)(X, sample_weight=weights)
 
 
 # ---------------------------------------------------------- warnings, starts, prints

@@ -1,6 +1,7 @@
 """The mixed-effects estimator: estimates against exact answers, and bad input."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -640,6 +641,16 @@ def test_unbalanced_groups_and_one_row():
     assert fit.individual_parameters()["V"].shape == (30,)
 
 
+def test_constant_response():
+    X, y, groups = linear_data()
+    fit = NonlinearMixedEffectsRegressor(**NORMAL, max_iter=60, tol=0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit.fit(X, np.full(len(y), 4.0), groups=groups)
+    assert np.isfinite(list(values_of(fit).values())).all()
+    np.testing.assert_allclose(fit.predict(X), 4.0, atol=0.3)
+
+
 def test_without_groups_it_is_nonlinear_regression():
     X, y, _ = bolus_data()
     fit = NonlinearMixedEffectsRegressor(**BOLUS, omega=[], random_state=0).fit(X, y)
@@ -735,10 +746,13 @@ def test_model_functions_that_fail():
         ({"omega_start": -1.0}, "omega_start must be positive"),
         ({"omega_start": {"k": 1.0}}, "that are not random"),
         ({"residual_error": "gaussian"}, "residual_error must be one of"),
+        ({"solver": "newton"}, "solver must be one of"),
+        ({"sampler": "nuts"}, "sampler must be one of"),
         ({"sampler": ComponentWalk(), "n_chains": 3}, "n_chains is a parameter of"),
         ({"solver": "biased-saem", "sampler": "rwm"}, "means the sampler 'ula'"),
         ({"n_chains": 0}, "n_chains must be an integer >= 1"),
         ({"n_burn_in": -1}, "n_burn_in must be an integer >= 0"),
+        ({"max_iter": 0}, "max_iter must be an integer >= 1"),
         ({"model": None}, "model=None needs log_density"),
         ({"fixed": ["V", "CL"], "omega": [[0, 0], [0, 0]]}, "all parameters are fixed"),
     ],

@@ -56,6 +56,21 @@ def table(n=300, seed=0):
     return frame, z
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_agrees_with_the_gaussian_class(kind):
+    X = gaussian_rows()
+    settings = {"random_state": 0, "tol": 0.0, "max_iter": 15}
+    peer = StochasticEMGaussianMixture(3, covariance_type=kind, **settings).fit(X)
+    own = StochasticEMMixture(3, emission=emissions.Gaussian(kind), **settings).fit(X)
+    assert_allclose(own.params_.means, peer.means_, rtol=1e-10, atol=1e-10)
+    assert_allclose(own.params_.covariances, peer.covariances_, rtol=1e-10, atol=1e-10)
+    assert_allclose(own.weights_, peer.weights_, rtol=1e-10)
+    assert_allclose(own.lower_bounds_, peer.lower_bounds_, rtol=1e-10)
+    assert_allclose(own.predict_proba(X), peer.predict_proba(X), atol=1e-10)
+    for name in ("bic", "aic", "icl", "score"):
+        assert getattr(own, name)(X) == pytest.approx(getattr(peer, name)(X), rel=1e-10)
+
+
 @pytest.mark.parametrize(
     "solver, name",
     [

@@ -115,6 +115,24 @@ def test_weights_in_score():
     assert fitted.score(X) != pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("method", ["fit", "fit_predict"])
+@pytest.mark.parametrize(
+    "weights, match",
+    [
+        (np.zeros(200), "(?i)sample.weights?.*zero"),
+        (-np.ones(200), "Negative values in data passed to `?sample_weight"),
+        (np.r_[-1.0, np.ones(199)], "Negative values in data passed to"),
+        (np.ones(199), "sample_weight.shape"),
+        (np.ones((200, 2)), "(?i)sample.weights must be 1D"),
+        (np.full(200, np.nan), "Input sample_weight contains NaN"),
+    ],
+    ids=["zeros", "negative", "one negative", "too few", "two columns", "nan"],
+)
+def test_bad_weights(method, weights, match):
+    with pytest.raises(ValueError, match=match):
+        getattr(mixture(), method)(two_clusters(), sample_weight=weights)
+
+
 # ------------------------------------------------------------------ seeds and threads
 
 

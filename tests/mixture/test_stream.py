@@ -466,6 +466,17 @@ def test_chunks_without_weight_count_for_nothing():
         streams[0].partial_fit([[np.inf] * 3], sample_weight=[0.0])
 
 
+def test_bad_weights():
+    X = simulate(50, seed=13)
+    mixture = StochasticEMGaussianMixture()
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        mixture.partial_fit(X, sample_weight=np.zeros(49))
+    with pytest.raises(ValueError, match="Negative values in data passed to"):
+        mixture.partial_fit(X, sample_weight=-np.ones(50))
+    with pytest.raises(ValueError, match="sample_weight.shape"):
+        mixture.partial_fit(X, sample_weight=np.ones(49))
+
+
 # -------------------------------------------------------------------------- offsets
 
 # Rounded so that the offset, a power of two, changes no digit of the data.

@@ -126,6 +126,7 @@ def test_whole_data_is_a_row():
     "options, message",
     [
         ({"solver": "fittem"}, "solver must be one of"),
+        ({"sampler": "gibbs"}, "sampler must be one of"),
         ({"threshold": -1}, "threshold must be a number >= 0"),
         ({"n_steps": 0}, "n_steps must be an integer >= 1"),
         ({"solver": "biased-saem", "sampler": "mala"}, "means the sampler 'ula'"),

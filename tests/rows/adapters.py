@@ -76,10 +76,7 @@ def relation(X, folder):
 def zarr_array(X, folder):
     zarr = pytest.importorskip("zarr")
     made = zarr.create_array(
-        str(folder / "rows.zarr"),
-        shape=X.shape,
-        dtype=X.dtype,
-        chunks=(min(50, len(X) // 3), *X.shape[1:-1], 2),
+        str(folder / "rows.zarr"), shape=X.shape, chunks=(50, 2), dtype=X.dtype
     )
     made[:] = X
     return made
@@ -88,7 +85,7 @@ def zarr_array(X, folder):
 def hdf5(X, folder):
     h5py = pytest.importorskip("h5py")
     file = h5py.File(folder / "rows.h5", "w")
-    return file.create_dataset("rows", data=X, chunks=(min(64, len(X)), *X.shape[1:]))
+    return file.create_dataset("rows", data=X, chunks=(64, X.shape[1]))
 
 
 def frames(X, folder):

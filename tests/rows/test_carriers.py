@@ -9,7 +9,6 @@ from sktem.rows import as_rows
 from sktem.rows.checked import CheckedRows
 from sktem.rows.held import carrier_of
 from sktem.rows.partitions import PartitionedRows
-from tests.rows.adapters import npy_files
 
 X = np.random.default_rng(0).normal(size=(517, 3))
 WEIGHTS = np.random.default_rng(1).uniform(0.5, 2, 517)
@@ -31,7 +30,9 @@ def of_memory_map(folder):
 
 
 def of_files(folder):
-    return CheckedRows(as_rows(npy_files(X, folder)))
+    np.save(folder / "a.npy", X[:200])
+    np.save(folder / "b.npy", X[200:])
+    return CheckedRows(as_rows(str(folder / "*.npy")))
 
 
 def of_chunks(folder):

@@ -189,6 +189,15 @@ def test_grid_search_over_widths(data):
     assert cross_val_score(classifier(n_components=2), X, y, cv=3).mean() > 0.9
 
 
+@pytest.mark.parametrize(
+    "seed", [None, 3, np.random.RandomState(0)], ids=lambda s: type(s).__name__
+)
+def test_seeds(seed, data):
+    X, y = data
+    found = [classifier(random_state=seed).fit(X, y).predict_proba(X) for _ in range(2)]
+    assert (found[0] == found[1]).all() == isinstance(seed, int)
+
+
 def test_one_image_of_a_class_is_no_problem():
     """Its noise is that of the others; nothing left of the image is no event."""
     X, y = load_digits(n_class=3, return_X_y=True)

@@ -1,5 +1,7 @@
 """Pictures of templates: which panels there are, and that they show the arrays."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -277,3 +279,9 @@ def test_errors(pyplot, single):
     mixture = GaussianMixture(random_state=0).fit(X)
     with pytest.raises(TypeError, match="got GaussianMixture"):
         TemplateDisplay.from_estimator(mixture)
+
+
+def test_missing_matplotlib(monkeypatch, single):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"sktem\[plot\]"):
+        TemplateDisplay.from_estimator(single)

@@ -330,6 +330,18 @@ def clone_of(fitted):
     return pickle.loads(pickle.dumps(fitted))
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [np.random.RandomState(0), np.random.default_rng(0), None, 3],
+    ids=lambda s: type(s).__name__,
+)
+def test_seeds(seed, images):
+    estimator = template(random_state=seed).fit(images)
+    assert np.isfinite(estimator.sample(2)[0]).all()
+    same = (estimator.sample(2)[0] == estimator.sample(2)[0]).all()
+    assert same == isinstance(seed, int)
+
+
 # ------------------------------------------------------------------------ likelihoods
 
 
@@ -450,14 +462,19 @@ def test_registered_images_show_the_template_where_pixels_are_missing(fitted, im
             "weight_concentration must be a number >= 0",
         ),
         ({"covariance_type": "diag"}, "covariance_type must be one of .*'full'"),
+        ({"solver": "newton"}, "solver must be one of"),
         ({"solver": "em"}, "sampler 'exact', which .* Solvers that work: .*'saem'"),
         ({"solver": "mcem"}, "means the sampler 'mc', which"),
         ({"solver": "sgd"}, r"one of \['auto', 'biased-saem', 'fittem', 'isaem'"),
+        ({"n_init": 0}, "n_init must be an integer >= 1"),
         ({"solver": "biased-saem", "sampler": "mala"}, "means the sampler 'ula', got"),
         ({"sampler": "exact"}, "sampler must be one of"),
         ({"sampler": "hmc"}, "sampler must be one of"),
         ({"n_components": 2, "sampler": MALA()}, "needs a sampler that moves labels"),
+        ({"batch_size": 0}, "batch_size must be an integer >= 1"),
         ({"sampling": "random"}, "sampling must be one of"),
+        ({"max_iter": -1}, "max_iter must be an integer >= 0"),
+        ({"verbose_interval": 0}, "verbose_interval must be an integer >= 1"),
     ],
     ids=str,
 )

@@ -384,6 +384,24 @@ def interrupt(monkeypatch, at):
     monkeypatch.setattr(DeformableTemplateModel, "move_chains", interrupted)
 
 
+@pytest.mark.parametrize("at", [1, 2, 12])
+@pytest.mark.parametrize("solver", ["saem", "isaem"])
+def test_interrupt_leaves_a_usable_estimator(solver, at, images, monkeypatch):
+    settings = {"solver": solver, "max_iter": 30, "step_size": Constant(0.5)}
+    fitted = template(**settings)
+    with monkeypatch.context() as patched:
+        interrupt(patched, at)
+        with pytest.raises(KeyboardInterrupt):
+            fitted.fit(images)
+    shorter = template(**{**settings, "max_iter": fitted.n_iter_}).fit(images)
+    assert_same(fitted, shorter)
+    assert np.isfinite(fitted.score(images))
+    assert np.isfinite(fitted.transform(images[:2])).all()
+    if at > 1:
+        fitted.partial_fit(images)
+    assert_same(fitted.fit(images), template(**settings).fit(images))
+
+
 def test_interrupt_of_a_stream(images, monkeypatch):
     fitted = template()
     with monkeypatch.context() as patched:

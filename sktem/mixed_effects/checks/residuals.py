@@ -95,15 +95,10 @@ def weighted_residuals(estimator, rows):
     if not estimator.residual_error_:
         raise ValueError("log_density has no residual error to weigh residuals with")
     model = estimator.fitted_.model
-    error, sigma = model.error.on(rows), estimator.params_.sigma
-    if np.any(error.on_logarithms & (rows.y <= 0)):
+    if np.any(model.error.on(rows).on_logarithms & (rows.y <= 0)):
         raise ValueError("y must be positive for the exponential error")
     f = rows.predicted(estimator, individual=True)
-    scale = error.standard_deviation(f, sigma, model.least_prediction)
-    residuals = error.weighted(rows.y, f, scale)
-    if rows.side is not None:
-        residuals = np.where(rows.side == 0, residuals, np.nan)
-    return residuals, f
+    return model.weighted_residuals(rows, f, estimator.params_), f
 
 
 def population_residuals(
@@ -223,10 +218,10 @@ def compared_residuals(estimator, rows, n_simulations, random_state):
 def _within_bounds(rows, chosen, copies, rng):
     """Return observations, and in place of bounds draws of simulations beyond them."""
     observed = rows.y[chosen].copy()
-    if rows.side is None:
+    if rows.censored is None:
         return observed
-    for j in np.flatnonzero(rows.side[chosen]):
-        beyond = rows.side[chosen[j]] * (observed[j] - copies[:, j]) > 0
+    for j in np.flatnonzero(rows.censored[chosen]):
+        beyond = rows.censored[chosen[j]] * (observed[j] - copies[:, j]) > 0
         if beyond.any():
             observed[j] = rng.choice(copies[beyond, j])
     return observed

@@ -73,7 +73,7 @@ class CheckedRows(NamedTuple):
         return np.maximum(self.records["CMT"][self.used].astype(np.int64), 1)
 
     @property
-    def side(self):
+    def censored(self):
         """Side of bounds, 0 for values, or None."""
         return None if self.records is None else self.records["CENS"][self.used]
 
@@ -265,7 +265,7 @@ def _library_inputs(estimator):
 
 def limited(rows, values):
     """Return simulated values, those beyond the limits of bounds at these limits."""
-    side = rows.side
+    side = rows.censored
     if side is None or not side.any():
         return values
     if (side > 0).any():

@@ -6,9 +6,8 @@ import numpy as np
 
 from sktem.choices import check_names
 from sktem.mixed_effects.checks.rows import check_mixed_effects
-from sktem.mixed_effects.problem import ANNEALED_SHARE
-from sktem.mixed_effects.run import BURN_IN
-from sktem.mixed_effects.transforms import TRANSFORMS
+from sktem.mixed_effects.run import ANNEALED, AVERAGED, FALLING
+from sktem.mixed_effects.summary import estimates_by_name
 from sktem.plotting.panels import load_pyplot, make_panels
 
 __all__ = ["ParameterTraceDisplay"]
@@ -19,7 +18,7 @@ COLUMNS, SIZE = 4, (2.7, 2.1)
 LARGEST_RATIO = 8.0
 
 #: How the marks of a phase look.
-MARKS = {"annealing ends": ":", "steps fall": "--", "average begins": "-"}
+MARKS = {ANNEALED: ":", FALLING: "--", AVERAGED: "-"}
 
 
 class ParameterTraceDisplay:
@@ -107,11 +106,17 @@ class ParameterTraceDisplay:
             The display, drawn.
         """
         check_mixed_effects(estimator, "trace_")
-        traces, estimates = {}, _estimates(estimator)
-        for key, path in estimator.trace_.items():
-            forward = _forward(estimator, key)
-            traces[key] = path if forward is None else forward(path)
-        phases = _phases(estimator)
+        fitted = estimator.fitted_
+        estimates = estimates_by_name(fitted)
+        traces = {
+            key: fitted.natural_scale(key)(path)
+            for key, path in estimator.trace_.items()
+        }
+        # With steps of the user's only these are known.
+        own = not isinstance(estimator.step_size, str)
+        phases = [
+            phase for phase in estimator.phases_ if not own or phase[0] == ANNEALED
+        ]
         display = cls(traces, estimates=estimates, phases=phases, name=name)
         return display.plot(parameters, ax=ax, **kwargs)
 
@@ -189,39 +194,3 @@ class ParameterTraceDisplay:
             if marks and first is right:
                 first.add_artist(first.get_legend())
             first.legend(fontsize="small")
-
-
-def _forward(estimator, name):
-    """Return the transform of a population value, None for other parameters."""
-    design = estimator.fitted_.model.design
-    if name not in design.names:
-        return None
-    return TRANSFORMS[design.transforms[design.names.index(name)]].forward
-
-
-def _estimates(estimator):
-    """Return where the fit ended, by the names of the trace."""
-    vector = estimator.fitted_.vector
-    named = dict(zip(vector.names, vector.of(estimator.params_).tolist(), strict=True))
-    return named | {
-        name: value
-        for name, value in estimator.population_parameters_.items()
-        if name in named
-    }
-
-
-def _phases(estimator):
-    """Return the phases that the estimator's own steps show."""
-    phases = []
-    steps = np.asarray(estimator.history_.step_size, dtype=float)
-    if estimator.annealing and (end := ANNEALED_SHARE * estimator.n_burn_in) > 0:
-        phases.append(("annealing ends", min(int(end), len(steps))))
-    if not isinstance(estimator.step_size, str):
-        return phases
-    falls = np.flatnonzero((steps[:-1] >= 1) & (steps[1:] < 1)) + 1
-    # The burn-in ends at a multiple of the pause; the step after it still is 1.
-    ends = [int(epoch - epoch % BURN_IN.pause) for epoch in falls]
-    phases += [("steps fall", end) for end in ends]
-    if ends and steps[-1] < 1 and ends[-1] + BURN_IN.pause < len(steps):
-        phases.append(("average begins", ends[-1] + BURN_IN.pause))
-    return phases

@@ -38,6 +38,8 @@ class ModeSearch(NamedTuple):
         standard deviation is too small, as of the curvature at a kink.
     most_widenings : int
         How often it is made larger, at most.
+    step : float
+        Step of differences, in prior standard deviations.
     least_curvature, least_share : float
         Curvature, at least, and as a share of the largest one, where rounding leaves a
         Cholesky factor.
@@ -53,12 +55,13 @@ class ModeSearch(NamedTuple):
     away: float = 1.5
     least_drop: float = 0.4
     most_widenings: int = 6
+    step: float = 1e-3
     least_curvature: float = 1e-3
     least_share: float = 1e-14
 
 
 #: The search of every fit.
-SEARCH = ModeSearch()
+MODES = ModeSearch()
 
 
 class ConditionalModes(NamedTuple):
@@ -103,18 +106,18 @@ def _modes_of_block(model, params, X, Z):
     # Also where the given place has no density at all.
     Z = np.where((given >= central)[:, None], Z, means)
     value, slope, hessian = _derivatives(model, X, params, Z, units)
-    damping, longest = np.zeros(n), np.full(n, SEARCH.longest_step)
+    damping, longest = np.zeros(n), np.full(n, MODES.longest_step)
     short = np.zeros(n, dtype=bool)
-    for _ in range(SEARCH.most_iterations):
+    for _ in range(MODES.most_iterations):
         curvatures, axes = _positive(-hessian)
         along = np.einsum("nij,ni->nj", axes, slope)
         gain = (along**2 / curvatures).sum(axis=1)
-        if (gain < SEARCH.least_gain).all():
+        if (gain < MODES.least_gain).all():
             break
         step = np.einsum("nij,nj->ni", axes, along / (curvatures + damping[:, None]))
         lengths = np.linalg.norm(step, axis=1).clip(1e-300)
         step *= np.minimum(1.0, longest / lengths)[:, None]
-        short = np.abs(step).max(axis=1) < SEARCH.shortest_step
+        short = np.abs(step).max(axis=1) < MODES.shortest_step
         if short.all():
             break
         proposed = Z + step * units
@@ -125,28 +128,28 @@ def _modes_of_block(model, params, X, Z):
         slope = np.where(better[:, None], new_slope, slope)
         hessian = np.where(better[:, None, None], new_hessian, hessian)
         damping = np.where(better, damping / 10, np.maximum(damping, 0.1) * 10)
-        longer, shorter = longest * SEARCH.growth, longest / SEARCH.growth
+        longer, shorter = longest * MODES.growth, longest / MODES.growth
         longest = np.where(better & (lengths >= longest), longer, longest)
-        longest = np.where(better, longest, np.maximum(shorter, SEARCH.longest_step))
+        longest = np.where(better, longest, np.maximum(shorter, MODES.longest_step))
     else:
         curvatures, axes = _positive(-hessian)
     roots = axes * units[:, None] / np.sqrt(curvatures)[:, None]
     roots = _widened(model, X, params, Z, value, roots)
     covariances = roots @ roots.transpose(0, 2, 1)
     # A search that rounding has ended is at its mode too.
-    return ConditionalModes(Z, covariances, short | (gain < SEARCH.smallest_gain))
+    return ConditionalModes(Z, covariances, short | (gain < MODES.smallest_gain))
 
 
 def _widened(model, X, params, Z, value, roots):
     """Return roots of covariances, wider along columns where a density is."""
-    d, away = Z.shape[1], SEARCH.away
-    for _ in range(SEARCH.most_widenings):
+    d, away = Z.shape[1], MODES.away
+    for _ in range(MODES.most_widenings):
         shifts = away * roots.transpose(0, 2, 1)
         points = Z[:, None] + np.concatenate([shifts, -shifts], axis=1)
         with np.errstate(invalid="ignore"):  # there may be no density at all
             drops = value[:, None] - model.log_joint(X, points, params)
         share = np.minimum(drops[:, :d], drops[:, d:]) / (0.5 * away**2)
-        narrow = share < SEARCH.least_drop  # False for NaN
+        narrow = share < MODES.least_drop  # False for NaN
         if not narrow.any():
             break
         scales = np.where(narrow, 1 / np.sqrt(np.maximum(share, 1 / 16)), 1.0)
@@ -157,7 +160,7 @@ def _widened(model, X, params, Z, value, roots):
 def _derivatives(model, X, params, Z, units):
     """Return values, slopes and Hessians by differences, in units of the prior."""
     n, d = Z.shape
-    step = 1e-3
+    step = MODES.step
     slope, hessian = np.empty((n, d)), np.empty((n, d, d))
     lower, upper = np.tril_indices(d, -1)
     axes = step * np.diag(units)
@@ -183,7 +186,7 @@ def _derivatives(model, X, params, Z, units):
 def _at_shifts(model, X, params, Z, shifts):
     """Return log-joint densities at all shifts, of the shape (n_shifts, n)."""
     log_densities = np.empty((len(shifts), len(Z)))
-    at_once = max(1, min(len(shifts), SEARCH.rows_at_once // len(X.y)))
+    at_once = max(1, min(len(shifts), MODES.rows_at_once // len(X.y)))
     for start in range(0, len(shifts), at_once):
         part = shifts[start : start + at_once]
         values = model.log_joint(X, Z[:, None] + part, params)
@@ -195,5 +198,5 @@ def _positive(curvature):
     """Return eigenvalues of curvatures, of at least a small size, and eigenvectors."""
     values, vectors = np.linalg.eigh(curvature)
     values = np.abs(values)
-    least = SEARCH.least_share * values.max(axis=-1, keepdims=True)
-    return np.maximum(values, np.maximum(least, SEARCH.least_curvature)), vectors
+    least = MODES.least_share * values.max(axis=-1, keepdims=True)
+    return np.maximum(values, np.maximum(least, MODES.least_curvature)), vectors

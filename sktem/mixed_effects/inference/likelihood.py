@@ -54,12 +54,12 @@ class LikelihoodRule(NamedTuple):
 
 
 #: The rule of every log-likelihood.
-RULE = LikelihoodRule()
+EXACTNESS = LikelihoodRule()
 
 
 def doubtful(error) -> str:
     """Return a message on a log-likelihood with a large error, empty if it is small."""
-    if not error > RULE.noise:
+    if not error > EXACTNESS.noise:
         return ""
     return (
         f"The log-likelihood is known up to an error of about {error:.2g} only, and so "
@@ -84,14 +84,14 @@ def log_likelihood(fitted, method, n_draws, n_nodes):
         log_joint = draws.log_joint(model, rows, params)
         return float(draws.log_likelihood(log_joint)[0].sum()), 0.0
     if method == "auto":
-        few = max(RULE.least_draws, RULE.draws_in_all // len(rows))
+        few = max(EXACTNESS.least_draws, EXACTNESS.draws_in_all // len(rows))
         n_draws = min(n_draws, few)
-        if len(numbers(NUMBERS.likelihood, *modes.shape)) < RULE.fewest_numbers:
+        if len(numbers(NUMBERS.likelihood, *modes.shape)) < EXACTNESS.fewest_numbers:
             return _by_importance(fitted, n_draws)
     values, error = log_likelihood_by_nodes(model, rows, params, modes, covariances)
     total = float(values.sum())
-    error = max(error, RULE.rounding * abs(total))
-    if method == "quadrature" or (error <= RULE.exact and np.isfinite(total)):
+    error = max(error, EXACTNESS.rounding * abs(total))
+    if method == "quadrature" or (error <= EXACTNESS.exact and np.isfinite(total)):
         return total, error
     drawn, noise = _by_importance(fitted, n_draws)
     return (drawn, noise) if noise < error or np.isnan(total) else (total, error)

@@ -33,7 +33,7 @@ class Spread(NamedTuple):
     about_modes : float
         Standard deviation of the draws about modes, in units of the posterior's.
     of_prior : float
-        Share of the draws from the prior, where that is known: no posterior is so far
+        Share of the draws from the prior: no posterior is so far
         from its mode, or so far from normal, that weights have no bound.
     n_parts : int
         Independent parts of the draws, each with a shift of its own.
@@ -126,7 +126,7 @@ def _at_points(function, params, kind, block, points):
     return values
 
 
-def importance_draws(modes, covariances, n_draws, rng, prior=None):
+def importance_draws(modes, covariances, n_draws, rng, prior):
     """Draw from logistic distributions along the roots of covariances at the modes.
 
     Their tails are heavier than Gaussian ones. The points fill the space evenly: they
@@ -148,9 +148,6 @@ def importance_draws(modes, covariances, n_draws, rng, prior=None):
     units = scale * np.log(places / (1 - places))
     points = modes + np.einsum("nij,qnj->qni", roots, units)
     log_roots = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-    if prior is None:
-        log_density = np.log(places * (1 - places) / scale).sum(axis=2) - log_roots
-        return ImportanceDraws(points, -log_density - np.log(n_draws), n_parts)
     means, root = prior
     of_prior = np.concatenate(
         [np.arange(s) >= (1 - SPREAD.of_prior) * s for s in sizes]
@@ -209,7 +206,7 @@ def _linearized_block(model, params, X, modes):
         above = model.predict_rows(X, modes + shift, params.numeric)
         below = model.predict_rows(X, modes - shift, params.numeric)
         slopes[:, j] = (above - below) / (2 * step[j])
-    g = model.residual_scale(X, f, params)
+    g = model.error.on(X).standard_deviation(f, params.sigma, model.least_prediction)
     y = X.y
     if model.error.on_logarithms:
         slopes, y, f = slopes / f[:, None], np.log(y), np.log(f)

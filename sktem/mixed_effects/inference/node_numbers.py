@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.mixed_effects.floors import correlations
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
 
@@ -172,9 +173,7 @@ def uncorrelated(vector, params):
     design = vector.design
     if vector.model.wide is None:
         return None
-    widths = np.sqrt(np.diag(params.omega))
-    correlations = params.omega / widths[:, None] / widths
-    if np.linalg.eigvalsh(correlations)[0] < NUMBERS.least_own_part:
+    if np.linalg.eigvalsh(correlations(params.omega)[0])[0] < NUMBERS.least_own_part:
         return None
     root = np.linalg.cholesky(params.omega)
     basis = np.eye(len(vector))

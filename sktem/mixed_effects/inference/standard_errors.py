@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.floors import correlation_floor
+from sktem.mixed_effects.floors import correlations
 from sktem.mixed_effects.inference.likelihood import linearized
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import single_point
@@ -20,7 +20,6 @@ from sktem.mixed_effects.inference.observed_information import (
     observed_information,
 )
 from sktem.mixed_effects.priors import log_prior
-from sktem.mixed_effects.transforms import TRANSFORMS
 
 __all__ = ["at_bounds", "information_of", "noise", "standard_errors"]
 
@@ -53,7 +52,7 @@ class InformationRule(NamedTuple):
 
 
 #: The rule of all standard errors.
-RULE = InformationRule()
+ERRORS = InformationRule()
 
 
 class ObservedInformation(NamedTuple):
@@ -122,14 +121,13 @@ def standard_errors(fitted, method, n_draws):
         errors = np.sqrt(np.diag(observed.covariance()))
     names = np.array(vector.names)
     unusual = _unusual(names, observed.is_held, errors, relative, observed.promise)
-    errors = np.where(relative > RULE.largest_error, np.nan, errors)
+    errors = np.where(relative > ERRORS.largest_error, np.nan, errors)
     of_errors = relative * errors
     # Population values by the delta method.
     design, values = vector.design, vector.of(fitted.params)
     for j, name in enumerate(names):
-        if name in design.names:
-            kind = design.transforms[design.names.index(name)]
-            slope = abs(float(TRANSFORMS[kind].derivative(np.array(values[j]))))
+        if (transform := design.transform_of(name)) is not None:
+            slope = abs(float(transform.derivative(np.array(values[j]))))
             errors[j], of_errors[j] = errors[j] * slope, of_errors[j] * slope
     return (
         dict(zip(names.tolist(), errors.tolist(), strict=True)),
@@ -142,12 +140,11 @@ def at_bounds(vector, params):
     """Return which parameters are at their bounds."""
     model, omega = vector.model, params.omega
     at_floor = model.at_floor(params)
-    widths = np.sqrt(np.diag(omega))
     singular = np.zeros(len(omega), dtype=bool)
-    least = RULE.at_bound * correlation_floor(model)
+    least = ERRORS.at_bound * model.floors.correlation
     for j in range(len(omega)):
         block = np.flatnonzero(model.design.pattern[j] & ~at_floor)
-        inner = omega[np.ix_(block, block)] / widths[block][:, None] / widths[block]
+        inner, _ = correlations(omega[np.ix_(block, block)])
         if len(block) > 1 and np.linalg.eigvalsh(inner)[0] < least:
             singular[j] = True
     is_held = vector.residual_at_floor(params) | vector.at_box(params)
@@ -161,8 +158,8 @@ def _draws(fitted, n_draws):
     if fitted.model.design.n_latents == 0:
         return single_point(n)
     if n_draws == "auto":
-        bounds = RULE.least_draws, RULE.most_draws
-        n_draws = int(np.clip(RULE.draws_in_all // n, *bounds))
+        bounds = ERRORS.least_draws, ERRORS.most_draws
+        n_draws = int(np.clip(ERRORS.draws_in_all // n, *bounds))
     return fitted.draws(n_draws)[0]
 
 
@@ -222,13 +219,13 @@ def _unusual(names, is_held, errors, relative, promise):
             f"{names[unknown].tolist()}: the data may not identify these parameters, "
             "or the fit is not at a maximum of the likelihood"
         )
-    noisy = (relative > RULE.largest_error) & ~is_held & ~unknown
+    noisy = (relative > ERRORS.largest_error) & ~is_held & ~unknown
     if noisy.any():
         parts.append(
             f"the Monte Carlo error of those of {names[noisy].tolist()} is too large: "
             "increase n_draws"
         )
-    if promise > RULE.promise:
+    if promise > ERRORS.promise:
         parts.append(
             "the estimates are not at a maximum of the likelihood, a Newton step "
             f"would raise its logarithm by about {promise:.2g}"

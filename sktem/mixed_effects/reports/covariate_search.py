@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import chi2, f
+from scipy import stats
 from sklearn.base import clone
 
 from sktem.choices import check_choice, check_names
 from sktem.compartments.records import Records
 from sktem.mixed_effects.columns import listed
 from sktem.mixed_effects.design import effect_name
+from sktem.mixed_effects.given_data import values_of_subjects
 from sktem.mixed_effects.reports.comparison import likelihood_ratio_test
 from sktem.progress import counted
 
@@ -268,7 +269,7 @@ def _by_draws(fit, X, groups, candidate) -> float:
     """
     fitted, design = fit.fitted_, fit.fitted_.model.design
     names = [design.names[p] for p in design.random]
-    values = _of_subjects(fitted, X, groups, candidate.columns)
+    values = values_of_subjects(fitted.problem.labels, X, groups, candidate.columns)
     if candidate.parameter not in names or values is None:
         return 0.0
     points = fitted.conditional_draws(N_DRAWS)
@@ -282,28 +283,9 @@ def _by_draws(fit, X, groups, candidate) -> float:
     centred = effects - effects.mean(axis=1, keepdims=True)
     explained = ((centred @ basis) ** 2).sum(axis=1)
     rest = (centred**2).sum(axis=1) - explained
-    return float(np.median(f.sf(explained / c / (rest / (n - c - 1)), c, n - c - 1)))
-
-
-def _of_subjects(fitted, X, groups, columns):
-    """Return columns of the subjects, None where one varies within them."""
-    if isinstance(X, Records):
-        labels = X["ID"]
-        table = {name: X[name] for name in columns}
-    else:
-        labels = groups
-        if hasattr(X, "columns"):
-            table = {name: np.asarray(X[name]) for name in columns}
-        else:
-            table = {name: np.asarray(X)[:, name] for name in columns}
-    place = {label: i for i, label in enumerate(fitted.problem.labels.tolist())}
-    owner = np.array([place.get(label, -1) for label in np.asarray(labels).tolist()])
-    known, by_subject = owner >= 0, np.full((len(place), len(columns)), np.nan)
-    for k, values in enumerate(table.values()):
-        by_subject[owner[known], k] = values[known]
-        if (by_subject[owner[known], k] != values[known]).any():
-            return None
-    return by_subject
+    return float(
+        np.median(stats.f.sf(explained / c / (rest / (n - c - 1)), c, n - c - 1))
+    )
 
 
 def _by_wald(fit, candidate) -> float:
@@ -321,4 +303,6 @@ def _by_wald(fit, candidate) -> float:
     covariance = fit.fitted_.covariance()[np.ix_(places, places)]
     if not np.isfinite(covariance).all():
         return 1.0
-    return float(chi2.sf(values @ np.linalg.solve(covariance, values), len(places)))
+    return float(
+        stats.chi2.sf(values @ np.linalg.solve(covariance, values), len(places))
+    )

@@ -47,7 +47,7 @@ class ProfileRule(NamedTuple):
 
 
 #: The rule of every profile.
-RULE = ProfileRule()
+PROFILE = ProfileRule()
 
 
 class LikelihoodProfile(NamedTuple):
@@ -138,13 +138,13 @@ def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
             ends.append(bound.value)
             continue
         end, here, at = sign * np.inf, best, estimate
-        for k in range(RULE.n_points):
+        for k in range(PROFILE.n_points):
             if bound is not None:
-                at = estimate + sign * RULE.first * 2.0**k * bound.unit
+                at = estimate + sign * PROFILE.first * 2.0**k * bound.unit
             elif vector.positive[place]:
-                at = at * np.exp(sign * RULE.distance * error / estimate)
+                at = at * np.exp(sign * PROFILE.distance * error / estimate)
             else:
-                at = at + sign * RULE.distance * error
+                at = at + sign * PROFILE.distance * error
             here = _climbed(fitted, here.params, place, at)
             if not np.isfinite(here.value):
                 break
@@ -204,17 +204,17 @@ def _climbed(fitted, params, place, value) -> _Point:
     is_held[place] = True
     values = vector.of(params)
     values[place] = value
-    params, resolution = vector.params(values, params), RULE.resolution
+    params, resolution = vector.params(values, params), PROFILE.resolution
     here = likelihood_at(model, rows, params, fitted.modes()[0], 0, resolution)
-    for _ in range(RULE.most_steps):
+    for _ in range(PROFILE.most_steps):
         louis = louis_information(model, rows, params, here.draws, here.log_joint)
         covariance = np.nan_to_num(covariance_of(louis.observed, is_held))
         slope = np.where(is_held, 0.0, louis.slope)
         step = covariance @ slope
-        if not 0.5 * slope @ step > RULE.least_gain:
+        if not 0.5 * slope @ step > PROFILE.least_gain:
             break
         better = False
-        for half in range(RULE.halvings):
+        for half in range(PROFILE.halvings):
             moved = vector.of(params) + step / 2**half
             if (moved[vector.positive] <= 0).any():
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import product
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -13,16 +14,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.choices import check_names
-from sktem.compartments.records import read_nonmem
 from sktem.estimators.fit_warnings import warn_user
 from sktem.mixed_effects.ascent import Coordinates, Resolution, likelihood_at
 from sktem.mixed_effects.columns import listed
-from sktem.mixed_effects.design import effect_name
-from sktem.mixed_effects.given_data import as_records, given, given_records
+from sktem.mixed_effects.design import NumericEntry, effect_name
+from sktem.mixed_effects.given_data import as_records, values_of_subjects
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
-from sktem.mixed_effects.layout import is_constant
 from sktem.mixed_effects.priors import log_prior
-from sktem.mixed_effects.problem import Problem
+from sktem.mixed_effects.transforms import is_box
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.progress import counted
 from sktem.sequences.labels import column_of
@@ -61,7 +60,7 @@ class ClassRule(NamedTuple):
 
 
 #: The rule of every fit.
-RULE = ClassRule()
+CLASSES = ClassRule()
 
 
 class Subpopulations(NamedTuple):
@@ -168,20 +167,19 @@ def subpopulations(
     single = clone(estimator).fit(X, y, groups, events)
     if single.fitted_.model.design.n_latents == 0:
         raise ValueError("subpopulations are for models with random effects")
-    problem, of_class = _copied(
-        estimator, X, y, groups, events, parameters, n_classes, class_covariates
-    )
-    labels = problem.model.design.covariate_names[1 - int(n_classes) :]
-    effects = {p: [effect_name(c, p) for c in labels] for p in parameters}
-    vector, scales = ParameterVector(problem.model), single.fitted_.natural_scale
-    starts = _starts(single.fitted_, vector, problem.model, effects)
+    fitted, indexed = single.fitted_, as_records(estimator, X, y, groups, events)
+    columns = X if indexed is None else indexed[0]
+    of_class = _of_class(fitted, class_covariates, columns, groups)
+    model, rows, effects = _in_classes(fitted, parameters, int(n_classes))
+    vector, scales = ParameterVector(model), fitted.natural_scale
+    starts = _starts(fitted, vector, model, effects)
     minima = []
     for start in counted(starts, "Subpopulations: starts"):
-        candidate = _Mixture(problem, start, effects, scales, of_class)
+        candidate = _Mixture(model, rows, start, effects, scales, of_class)
         minima.append((candidate, candidate.minimum()))
     mixture, best = min(minima, key=lambda pair: pair[1].fun)
     covariance, promise = mixture.curvature(best.x)
-    converged = promise <= RULE.promise
+    converged = promise <= CLASSES.promise
     if not converged:
         warn_user(
             "The subpopulations are not at a maximum of the likelihood that the data "
@@ -191,8 +189,8 @@ def subpopulations(
     estimates = mixture.estimates(best.x)
     slopes = np.array([
         (mixture.estimates(best.x + h)[1] - mixture.estimates(best.x - h)[1])
-        for h in RULE.second_step * np.eye(len(best.x))
-    ]) / (2 * RULE.second_step)  # fmt: skip
+        for h in CLASSES.second_step * np.eye(len(best.x))
+    ]) / (2 * CLASSES.second_step)  # fmt: skip
     errors = np.sqrt(np.diag(slopes.T @ covariance @ slopes))
     by_class = mixture.by_class(best.x)
     log_likelihoods = np.logaddexp.reduce(by_class, axis=0)
@@ -225,80 +223,76 @@ class ClassCovariates(NamedTuple):
     widths: np.ndarray
 
 
-def _of_class(chosen, columns, subjects) -> ClassCovariates:
+def _of_class(fitted, chosen, X, groups) -> ClassCovariates:
     """Return the covariates of the class of each subject."""
-    known = list(columns)
-    names = known if isinstance(known[0], str) else None
-    keys = [column_of(k, names, len(known), "class_covariates") for k in listed(chosen)]
-    values = np.empty((subjects.max() + 1, len(keys)))
-    for j, key in enumerate(keys):
-        column = np.asarray(columns[known[key]], dtype=float)
-        if not (np.isfinite(column).all() and is_constant(column, subjects)):
-            raise ValueError(
-                f"class_covariates: {known[key]!r} must be a number that is constant "
-                "within subjects"
-            )
-        values[subjects, j] = column
+    names = list(getattr(X, "columns", ())) or None
+    count = np.shape(X)[1] if names is None else len(names)
+    keys = [column_of(k, names, count, "class_covariates") for k in listed(chosen)]
+    titles = keys if names is None else [names[k] for k in keys]
+    values = values_of_subjects(fitted.problem.labels, X, groups, titles)
+    if values is None or not np.isfinite(values).all():
+        raise ValueError(
+            f"class_covariates: {titles} must be numbers that are constant within "
+            "subjects"
+        )
     means, widths = values.mean(axis=0), values.std(axis=0)
     if not (widths > 0).all():
         raise ValueError("class_covariates must differ between subjects")
-    titles = [known[key] for key in keys]
-    names = [f"x{title}" if isinstance(title, int) else title for title in titles]
-    return ClassCovariates(names, (values - means) / widths, means, widths)
+    titles = [f"x{title}" if isinstance(title, int) else title for title in titles]
+    return ClassCovariates(titles, (values - means) / widths, means, widths)
 
 
-def _copied(
-    estimator, X, y, groups, events, parameters, n_classes, chosen
-) -> tuple[Problem, ClassCovariates]:
-    """Return the problem in which each class has all subjects, with its own values.
+def _in_classes(fitted, parameters, n_classes):
+    """Return the model and rows in which each class has all subjects.
 
-    And the covariates of the class.
+    And names of the effects by which the parameters of its class differ from those of
+    the first, by parameter: a class is a covariate.
     """
-    names = [f"CLASS_{k}" for k in range(2, n_classes + 1)]
-    twin = clone(estimator)
-    indexed = as_records(twin, X, y, groups, events)
-    if indexed is not None:
-        columns = indexed[0].columns
-        subjects = indexed[0].subject_of_record
-        of_class = _of_class(chosen, columns, subjects)
-    else:
-        data = given(clone(estimator), X, y, groups, reset=True)
-        plain, y, subjects = data.X, data.y, data.subjects
-        # Of X itself, since columns that the model does not read are blank.
-        given_columns = (
-            {c: X[c] for c in X.columns}
-            if hasattr(X, "columns")
-            else dict(enumerate(np.asarray(X).T))
+    model, rows = fitted.model, fitted.rows
+    design, start, n = model.design, model.start, len(rows)
+    rows = rows[np.tile(np.arange(n), n_classes)]
+    others = np.arange(1, n_classes)
+    is_other = np.repeat(np.arange(n_classes), n)[:, None] == others
+    rows.covariates = np.column_stack([rows.covariates, is_other])
+    if rows.events is not None:
+        rows.events.rows.covariates = rows.covariates
+    names, first = [f"class {k + 1}" for k in others], design.constant.shape[1]
+    effects = {p: [effect_name(name, p) for name in names] for p in parameters}
+    linear: list[NumericEntry] = []  # of random parameters
+    entries: list[NumericEntry] = []  # of the others
+    for parameter, labels in effects.items():
+        p = design.names.index(parameter)
+        if is_box(design.transforms[p]):
+            raise ValueError(f"{parameter!r} is in a box, and cannot differ by class")
+        (linear if p in design.random else entries).extend(
+            NumericEntry("subject", p, first + k, label, name)
+            for k, (label, name) in enumerate(zip(labels, names, strict=True))
         )
-        of_class = _of_class(chosen, given_columns, subjects)
-        order = np.argsort(subjects, kind="stable")
-        plain, y, subjects = plain[order], y[order], subjects[order]
-        columns = dict(
-            zip(getattr(X, "columns", range(plain.shape[1])), plain.T, strict=True)
-        )
-        if not hasattr(X, "columns"):
-            names = [plain.shape[1] + k for k in range(n_classes - 1)]
-    copies = {c: np.concatenate([v] * n_classes) for c, v in columns.items()}
-    n, n_subjects = len(subjects), subjects.max() + 1
-    for k, name in enumerate(names, start=1):
-        copies[name] = np.repeat(np.arange(n_classes) == k, n) * 1.0
-    labels = (subjects + n_subjects * np.arange(n_classes)[:, None]).ravel()
-    covariates = {p: list(listed(c)) for p, c in (twin.covariates or {}).items()}
-    for parameter in parameters:
-        covariates[parameter] = [*covariates.get(parameter, []), *names]
-    twin.set_params(covariates=covariates)
-    if indexed is not None:
-        records = read_nonmem({**copies, "ID": labels})
-        data = given_records(twin, records, reset=True)
-        return Problem.of(twin, data), of_class
-    if hasattr(X, "columns"):
-        from pandas import DataFrame
-
-        table = DataFrame(copies)
-    else:
-        table = np.column_stack(list(copies.values()))
-    data = given(twin, table, np.tile(y, n_classes), labels, reset=True)
-    return Problem.of(twin, data), of_class
+    place = {p: j for j, p in enumerate(design.random.tolist())}
+    positions = [place[entry.parameter] for entry in linear]
+    columns = [entry.column for entry in linear]
+    design = design._replace(
+        positions=np.append(design.positions, positions).astype(np.int64),
+        columns=np.append(design.columns, columns).astype(np.int64),
+        free=np.append(design.free, np.ones(len(linear), dtype=bool)),
+        numeric=(*design.numeric, *entries),
+        constant=np.pad(design.constant, ((0, 0), (0, n_classes - 1))),
+        covariate_names=(*design.covariate_names, *names),
+        labels=(*design.labels, *(entry.label for entry in linear)),
+        covariates=(*design.covariates, *(entry.covariate for entry in linear)),
+        priors=design.priors and design.priors.padded(len(linear), len(entries)),
+    )
+    units = model.units_of_numeric()
+    known = zip(model.design.numeric, units, strict=True)
+    own = {e.label: unit for e, unit in known if e.kind == "subject"}
+    more = [own.get(design.names[e.parameter], 1.0) for e in entries]
+    start = start._replace(
+        coefficients=np.append(start.coefficients, np.zeros(len(linear))),
+        numeric=np.append(start.numeric, np.zeros(len(entries))),
+    )
+    model = copy(model)
+    model.set_params(design=design, start=start, numeric_units=np.append(units, more))
+    return model, rows, effects
 
 
 def _starts(fitted, vector, model, effects):
@@ -309,10 +303,10 @@ def _starts(fitted, vector, model, effects):
     for signs in product([1.0], *[[1.0, -1.0]] * (len(effects) - 1)):
         values = {name: known.get(name, 0.0) for name in vector.names}
         for (parameter, names), sign in zip(effects.items(), signs, strict=True):
-            offsets, variance = np.linspace(-1, 1, len(names) + 1), RULE.apart**2
+            offsets, variance = np.linspace(-1, 1, len(names) + 1), CLASSES.apart**2
             if f"omega2_{parameter}" in values:
                 variance = values[f"omega2_{parameter}"]
-                values[f"omega2_{parameter}"] *= RULE.within
+                values[f"omega2_{parameter}"] *= CLASSES.within
             moves = sign * np.sqrt(variance) * offsets
             values[parameter] += moves[0]
             for name, move in zip(names, moves[1:], strict=True):
@@ -330,8 +324,8 @@ class _Mixture:
     slopes, one row of these for each class but the first.
     """
 
-    def __init__(self, problem, params, effects, scales, of_class):
-        self.model, self.rows = problem.model, problem.rows
+    def __init__(self, model, rows, params, effects, scales, of_class):
+        self.model, self.rows = model, rows
         self.coordinates = Coordinates(self.model, params, self.rows)
         self.effects, self.scales = effects, scales
         self.n_classes = 1 + len(next(iter(effects.values())))
@@ -341,7 +335,9 @@ class _Mixture:
         self.modes = self._at(params, means).modes
 
     def _at(self, params, modes):
-        return likelihood_at(self.model, self.rows, params, modes, 0, RULE.resolution)
+        return likelihood_at(
+            self.model, self.rows, params, modes, 0, CLASSES.resolution
+        )
 
     def params(self, x):
         """Return parameters, and logarithms of shares, classes by subjects."""
@@ -370,10 +366,10 @@ class _Mixture:
 
     def slope(self, x):
         """Return the slope of the objective by central differences."""
-        shifts = RULE.first_step * np.eye(len(x))
+        shifts = CLASSES.first_step * np.eye(len(x))
         up = np.array([self.objective(x + shift) for shift in shifts])
         down = np.array([self.objective(x - shift) for shift in shifts])
-        return (up - down) / (2 * RULE.first_step)
+        return (up - down) / (2 * CLASSES.first_step)
 
     def minimum(self):
         """Return the result of the optimiser."""
@@ -422,11 +418,11 @@ class _Mixture:
 
     def curvature(self, x):
         """Return the covariance of the steps, and the gain that Newton's promises."""
-        steps = np.full(len(x), RULE.second_step)
+        steps = np.full(len(x), CLASSES.second_step)
         hessian = numerical_hessian(self.objective, x, steps)
         slope = self.slope(x)
         finite = np.isfinite(hessian).all()
-        if not finite or np.linalg.eigvalsh(hessian)[0] <= RULE.open:
+        if not finite or np.linalg.eigvalsh(hessian)[0] <= CLASSES.open:
             return np.full(hessian.shape, np.nan), np.inf
         covariance = np.linalg.inv(hessian)
         return covariance, 0.5 * float(slope @ covariance @ slope)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.mixed_effects.checks.rows import check_mixed_effects
-from sktem.mixed_effects.summary import individual_weighted_residuals
 
 __all__ = ["output_table"]
 
@@ -59,7 +58,7 @@ def output_table(estimator):
     owner, numeric = rows.subject_of_row, fitted.params.numeric
     names = rows.names or [f"x{j}" for j in range(rows.inputs.shape[1])]
     means = model.prior_moments(rows, fitted.params)[0]
-    f = fitted.individual_rows()[0]
+    f, weighted = fitted.individual_rows()
     population = model.predict_rows(rows, means, numeric)
     table = {"ID": fitted.problem.labels[owner]}
     table |= dict(zip(names, rows.inputs.T, strict=True))
@@ -69,7 +68,7 @@ def output_table(estimator):
         "IPRED": f,
         "RES": rows.y - population,
         "IRES": rows.y - f,
-        "IWRES": individual_weighted_residuals(fitted),
+        "IWRES": weighted,
     }
     if rows.censored is not None:
         table["CENS"] = rows.censored

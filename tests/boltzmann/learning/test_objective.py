@@ -180,6 +180,21 @@ def test_chains_remember_where_they_were():
     assert np.isnan(correlation(np.where(held == 0, -40.0, -40.0).astype(np.float32)))
 
 
+def test_independent_columns_of_few_rows_are_told():
+    """Twelve hidden units on sixty rows: new rows lose what old ones gain."""
+    rng = np.random.default_rng(0)
+    shares = rng.uniform(0.3, 0.7, 40)
+    X, new = ((rng.random((n, 40)) < shares) * 1.0 for n in (60, 2000))
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=12, random_state=0)
+    with pytest.warns(FitWarning, match="by chance"):
+        machine.fit(X)
+    share = (X.sum(axis=0) + 0.5) / 61
+    alone = (new * np.log(share) + (1 - new) * np.log1p(-share)).sum(axis=1).mean()
+    assert machine.score(new) < alone - 0.3
+    # The negative control: as many rows of columns that do depend on each other.
+    machine.fit(patterns(60, n_columns=40, flip=0.1))
+
+
 def test_rows_that_are_unlike_the_machine_are_told():
     """Five coins and their parity: no start finds what six columns have in common."""
     rng = np.random.default_rng(0)

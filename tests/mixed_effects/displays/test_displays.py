@@ -1,5 +1,7 @@
 """Pictures of mixed-effects fits: which panels there are, and what they show."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -377,5 +379,15 @@ def test_wrong_data(pyplot, display):
     fit, (X, y, groups) = bolus_fit(), bolus_rows()
     with pytest.raises(ValueError, match="groups must be given"):
         display.from_estimator(fit, X, y, None)
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        display.from_estimator(fit, X[:, 0], y, groups)
     with pytest.raises(TypeError, match="got LinearRegression"):
         display.from_estimator(LinearRegression().fit(X, y), X, y, groups)
+
+
+@pytest.mark.parametrize("display", [*WITH_DATA, ParameterTraceDisplay])
+def test_missing_matplotlib(monkeypatch, display):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    data = () if display is ParameterTraceDisplay else bolus_rows()
+    with pytest.raises(ImportError, match=rf"{display.__name__}.*sktem\[plot\]"):
+        display.from_estimator(bolus_fit(), *data)

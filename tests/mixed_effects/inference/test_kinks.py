@@ -77,8 +77,8 @@ def test_likelihood_equals_a_fine_grid(monkeypatch):
         exact, abs=0.2
     )
     # Negative control: quadrature as wide as curvatures.
-    narrow = conditional.SEARCH._replace(most_widenings=0)
-    monkeypatch.setattr(conditional, "SEARCH", narrow)
+    narrow = conditional.MODES._replace(most_widenings=0)
+    monkeypatch.setattr(conditional, "MODES", narrow)
     fit = estimator().fit(records(y))
     few = fit.log_likelihood(method="quadrature", n_nodes=15)
     assert few < by_grid(fit, y) - 0.5
@@ -103,13 +103,13 @@ def test_covariances_have_a_root_whatever_curvatures_are():
 
     def covariances(least_share):
         with pytest.MonkeyPatch.context() as patch:
-            search = conditional.SEARCH._replace(least_share=least_share)
-            patch.setattr(conditional, "SEARCH", search)
+            search = conditional.MODES._replace(least_share=least_share)
+            patch.setattr(conditional, "MODES", search)
             values, vectors = conditional._positive(curvature)
         roots = vectors / np.sqrt(values)[:, None]
         return roots @ roots.transpose(0, 2, 1)
 
-    np.linalg.cholesky(covariances(conditional.SEARCH.least_share))
+    np.linalg.cholesky(covariances(conditional.MODES.least_share))
     # Negative control: rounding leaves none.
     with pytest.raises(np.linalg.LinAlgError):
         np.linalg.cholesky(covariances(0.0))
