@@ -5,10 +5,12 @@ import pickle
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 from sktem import (
     DeformableTemplateEstimator,
@@ -19,6 +21,7 @@ from sktem import (
 )
 from sktem.callbacks import Checkpoint, LogLikelihoodMonitor
 from sktem.exceptions import FitWarning
+from sktem.graphs import grid_graph
 from sktem.mixture.stream import FIRST_ROWS
 from sktem.models import RandomInterceptModel
 from tests import oracles
@@ -262,19 +265,57 @@ def test_the_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
     assert_same(resumed, mixture().fit(X))
 
 
-def test_checkpoint_of_a_user_s_model(tmp_path):
+def of_grid(e_step):
+    X = np.random.default_rng(0).integers(2, size=(60, 6)).astype(float)
+    machine = LatentBoltzmannMachine(
+        grid_graph(3, 3), hidden=[1, 4, 8], e_step=e_step, max_iter=5, tol=None,
+        step_size_m=(0.05, 0.0005), random_state=0,
+    )  # fmt: skip
+    return machine, {"X": X}, 3
+
+
+def of_intercepts():
+    model = RandomInterceptModel()
+    em = StochasticEM(model, solver="saem", sampler="mala", tol=0, random_state=0)
+    return em.set_params(max_iter=8), {"X": oracles.random_intercept_data(0, 100)}, 3
+
+
+def of_subjects():
     rng = np.random.default_rng(0)
-    X, path = rng.normal(size=(100, 1)) + rng.normal(size=(100, 4)), tmp_path / "fit"
-    settings = {"solver": "saem", "sampler": "mala", "random_state": 0, "tol": 0.0}
+    groups, time = np.repeat(np.arange(20), 5), np.tile(np.linspace(1, 12, 5), 20)
+    V, CL = [[10.0], [2.0]] * np.exp([[0.2], [0.4]] * rng.normal(size=(2, 20)))[
+        :, groups
+    ]
+    regressor = NonlinearMixedEffectsRegressor(
+        "one_compartment_iv", parameters={"V": 15.0, "CL": 1.5}, max_iter=75, tol=0,
+        random_state=0,
+    )  # fmt: skip
+    y = 100 / V * np.exp(-CL / V * time) + 0.3 * rng.normal(size=100)
+    X = np.column_stack([np.full(100, 100.0), time])
+    return regressor, {"X": X, "y": y, "groups": groups}, 65  # after the burn-in
 
-    def fitted(**more):
-        return StochasticEM(RandomInterceptModel(), max_iter=8, **settings, **more)
 
+#: Other fits: what they are of, and the epoch at which they are killed.
+OTHERS = {
+    "own model": of_intercepts,
+    "machine": partial(of_grid, "auto"),
+    "machine with Gibbs chains": partial(of_grid, "gibbs"),
+    "mixed effects": of_subjects,
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_fits_go_on_to_the_same_bits(name, tmp_path):
+    estimator, rows, epoch = OTHERS[name]()
+    whole, path = clone(estimator).fit(**rows), tmp_path / "fit.pickle"
     with pytest.raises(KilledError):
-        fitted().set_callbacks(Checkpoint(path), kill_at(3)).fit(X)
-    resumed, expected = fitted().set_callbacks(Checkpoint(path)).fit(X), fitted().fit(X)
-    assert resumed.params_ == expected.params_
-    assert resumed.history_.objective == expected.history_.objective
+        clone(estimator).set_callbacks(Checkpoint(path), kill_at(epoch)).fit(**rows)
+    counter = Hooks()
+    resumed = clone(estimator).set_callbacks(Checkpoint(path), counter).fit(**rows)
+    np.testing.assert_equal(resumed.params_, whole.params_)
+    assert counter.epochs == len(whole.history_) - epoch
+    found, expected = resumed.history_.objective, whole.history_.objective
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("every", [0, -1, 1.5, "2"])

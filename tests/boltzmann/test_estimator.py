@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sktem import ContrastiveSolver, LatentBoltzmannMachine
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.normalisation.partition import LogPartition, PartitionPolicy
-from sktem.callbacks import Checkpoint, LogLikelihoodMonitor
+from sktem.callbacks import LogLikelihoodMonitor
 from sktem.evaluation import enumerate_moments, enumerate_states
 from sktem.exceptions import FitWarning
 from sktem.graphs import Graph, grid_graph, layered_graph
@@ -703,30 +703,6 @@ def test_the_record_of_a_warm_start_that_measures():
 callbacks = pytest.mark.skipif(
     not hasattr(LatentBoltzmannMachine, "set_callbacks"), reason="scikit-learn < 1.9"
 )
-
-
-@callbacks
-@pytest.mark.parametrize("e_step", ["auto", "gibbs"])
-def test_a_killed_fit_resumes_to_the_same_bits(tmp_path, e_step):
-    path = tmp_path / "fit.pickle"
-
-    class KilledError(Exception):
-        pass
-
-    class Killer(LogLikelihoodMonitor):
-        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-            if context.task_name == "epoch":
-                self.scores_.append(0.0)
-                if len(self.scores_) == 3:
-                    raise KilledError
-            return False
-
-    whole = machine("grid", e_step=e_step).fit(X)
-    killed = machine("grid", e_step=e_step).set_callbacks(Checkpoint(path), Killer(X))
-    with pytest.raises(KilledError):
-        killed.fit(X)
-    resumed = machine("grid", e_step=e_step).set_callbacks(Checkpoint(path)).fit(X)
-    np.testing.assert_array_equal(resumed.params_, whole.params_)
 
 
 @callbacks

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from sktem import HiddenMarkovModel, StochasticEMMixture
+from sktem import HiddenMarkovModel
 from sktem.emissions import Autoregression, AutoregressionParams, Regression
 
 
@@ -326,41 +326,13 @@ def test_known_states(drawn):
     assert hmm.emission_params_.means[1, 0] > hmm.emission_params_.means[0, 0] + 2
 
 
-def test_errors(drawn):
+def test_what_has_no_answer(drawn):
     hmm, X, _ = drawn
-    emission = Autoregression()
-    for options in (
-        {"durations": "poisson"}, {"tied_emissions": [0, 0]},
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match="depends on histories of states"):
-            HiddenMarkovModel(2, emission=emission, **options).fit(X[:50])
-    with pytest.raises(ValueError, match="depends on histories of states"):
-        HiddenMarkovModel(2, emission=emission).fit(X[:50], covariates=X[:50])
-    for options, message in (
-        ({"exog": [1]}, "exog of Autoregression must be different columns from 0 to 0"),
-        ({"exog": [0]}, "needs a column that is not in exog"),
-        ({"shared": [0]}, "shared of Autoregression must be columns of exog"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            HiddenMarkovModel(2, emission=Autoregression(**options)).fit(X[:50])
     pair = np.column_stack([X[:50], np.arange(50) % 7])
     driven = HiddenMarkovModel(1, emission=Autoregression(exog=[1])).fit(pair)
     for asked in (driven.sample, lambda: driven.forecast(pair)):
         with pytest.raises(ValueError, match="exog has no distribution"):
             asked()
-    with pytest.raises(ValueError, match="order of Autoregression"):
-        HiddenMarkovModel(2, emission=Autoregression(0)).fit(X[:50])
-    with pytest.raises(ValueError, match="rows of a mixture have no order"):
-        StochasticEMMixture(2, emission=emission).fit(X[:50])
     for method in ("mean", "mode", "draw"):
         with pytest.raises(TypeError, match="does not fill holes"):
             hmm.impute(X[:50], method=method)
-    with pytest.raises(ValueError, match="do not depend on rows before"):
-        HiddenMarkovModel(2, emission=emission).partial_fit(X[:50], continues=True)
-
-
-def test_values_whose_squares_overflow_are_refused():
-    X = np.random.default_rng(0).normal(size=(50, 1))
-    X[7] = 1e200
-    with pytest.raises(ValueError, match="squares overflow: in column 0"):
-        HiddenMarkovModel(2, emission=Autoregression()).fit(X)

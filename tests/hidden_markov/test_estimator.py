@@ -407,66 +407,6 @@ def test_states_that_are_copies_are_told():
     assert any("State(s) [1] account for no more than" in one for one in messages)
 
 
-def test_errors():
-    with pytest.raises(ValueError, match="not next to each other"):
-        model().fit(X, groups=np.arange(len(X)) % 7)
-    with pytest.raises(ValueError, match="lengths add up to 3"):
-        model().fit(X, lengths=[1, 2])
-    with pytest.raises(ValueError, match="not both"):
-        model().fit(X, groups=GROUPS, lengths=LENGTHS)
-    with pytest.raises(ValueError, match="start_init must have sums of 1"):
-        model(start_init=[1, 1, 1]).fit(X)
-    with pytest.raises(
-        ValueError, match=r"transitions_init must have the shape \(3, 3"
-    ):
-        model(transitions_init=np.eye(2)).fit(X)
-    with pytest.raises(ValueError, match="did you mean 'means'"):
-        model(emission_init={"mean": MEANS}).fit(X)
-    with pytest.raises(ValueError, match="positive definite"):
-        model(emission_init={"covariances": -np.stack([np.eye(2)] * 3)}).fit(X)
-    with pytest.raises(ValueError, match="fixed has unknown parts"):
-        model(fixed=["means"]).fit(X)
-    with pytest.raises(ValueError, match="states must be from 0 to 2"):
-        model().fit(X, states=np.full(len(X), 3))
-    with pytest.raises(ValueError, match="each a sequence: leave out groups"):
-        model().fit([X, X], groups=GROUPS)
-    with pytest.raises(ValueError, match="Poisson takes counts"):
-        model(emission="poisson").fit(X)
-    with pytest.raises(ValueError, match=r"n_states = 3, n_samples = 2"):
-        model().fit(X[:2])
-    with pytest.raises(ValueError, match="groups='day' names a column"):
-        model().fit(X, groups="day")
-
-
-@pytest.mark.parametrize("emission, values", [
-    ("poisson", {"rates": [[-1.0], [1.0], [2.0]]}),
-    ("poisson", {"rates": [[np.inf], [1.0], [2.0]]}),
-    ("bernoulli", {"probabilities": [[2.0], [0.5], [0.1]]}),
-    (emissions.Regression(), {"variances": [[-1.0], [1.0], [1.0]]}),
-])  # fmt: skip
-def test_parameters_that_cannot_be_are_refused(emission, values):
-    rows = (np.arange(60.0) % 2)[:, None]
-    with pytest.raises(ValueError, match="emission_init must have values that"):
-        model(emission=emission, emission_init=values).fit(rows)
-    (name,) = values
-    with pytest.raises(ValueError, match=f"'{name}'. must not have NaN"):
-        values = {name: np.full(np.shape(values[name]), np.nan)}
-        model(emission=emission, emission_init=values).fit(rows)
-
-
-@pytest.mark.parametrize("emission, values", [
-    ("gamma", {"shapes": [[-1.5], [1.0], [2.0]]}),
-    ("von_mises", {"concentrations": [[-1.0], [1.0], [2.0]]}),
-    ("negative_binomial", {"sizes": [[1.0], [1.0], [-0.5]]}),
-    ("student_t", {"degrees_of_freedom": [-4.0, 3.0, 3.0]}),
-])  # fmt: skip
-def test_negative_parameters_are_refused(emission, values):
-    rows = 1.0 + (np.arange(60.0) % 2)[:, None]
-    (name,) = values
-    with pytest.raises(ValueError, match=f"'{name}'. must not be negative"):
-        model(emission=emission, emission_init=values).fit(rows)
-
-
 @pytest.mark.parametrize("emission", [
     "gaussian", "student_t", "log_normal", "factor_analyser", "gamma",
     "negative_binomial", "von_mises",
@@ -482,19 +422,6 @@ def test_a_fit_begins_again_with_the_parameters_of_another(emission):
     ).fit(rows, groups=GROUPS)  # fmt: skip
     left = again.score(rows, groups=GROUPS) - first.score(rows, groups=GROUPS)
     assert -1e-9 < left < 1e-5
-
-
-@pytest.mark.parametrize("emission, name", [
-    ("categorical", "probabilities"), ("multinomial", "probabilities"),
-    (emissions.Mixture(Gaussian("diag"), 2), "weights"),
-])  # fmt: skip
-def test_probabilities_of_emissions_have_sums_of_one(emission, name):
-    rows = np.random.default_rng(0).integers(1, 3, size=(60, 2))
-    shape = {"probabilities": (3, 2), "weights": (3, 2)}[name]
-    shape = (3, 2, 3) if emission == "categorical" else shape
-    hmm = model(emission=emission, emission_init={name: np.ones(shape)}, max_iter=1)
-    with pytest.raises(ValueError, match=f"'{name}'. must have sums of 1"):
-        hmm.fit(rows)
 
 
 def test_sequences_that_a_start_excludes_are_named():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sktem import HiddenMarkovModel, StochasticEMMixture
-from sktem.emissions import Columns, Mixture, Regression, check_emission
+from sktem import HiddenMarkovModel
+from sktem.emissions import Regression, check_emission
 
 RNG = np.random.default_rng(0)
 LENGTHS = [150, 1, 100, 149]
@@ -218,25 +218,3 @@ def test_statsmodels(name):
     assert value == pytest.approx(found.llf, abs=1e-6)
     ours = HiddenMarkovModel(2, emission=emission, random_state=0).fit(rows)
     assert ours.score_samples(rows)[0] > found.llf - 1e-6
-
-
-def test_errors():
-    rows = np.zeros((20, 2)) + np.arange(20)[:, None]
-    for options, match in [
-        ({"exog": [2]}, "different columns from 0 to 1"),
-        ({"exog": [0, 1]}, "not in exog"),
-        ({"order": -1}, "order of Regression"),
-        ({"exog": [1], "shared": [0]}, "shared of Regression"),
-        ({"shared": ["lags"]}, "shared of Regression"),
-        ({"fit_intercept": False}, "needs an intercept"),
-    ]:
-        with pytest.raises(ValueError, match=match):
-            HiddenMarkovModel(2, emission=Regression(**options)).fit(rows)
-    lagged = Regression(order=1)
-    with pytest.raises(ValueError, match="do not depend on rows before"):
-        HiddenMarkovModel(2, emission=lagged).partial_fit(rows, continues=True)
-    for emission in (Mixture(lagged), Columns([("a", lagged, [0, 1])])):
-        with pytest.raises(ValueError, match="cannot depend on rows before"):
-            HiddenMarkovModel(2, emission=emission).fit(rows)
-    with pytest.raises(ValueError, match="rows of a mixture have no order"):
-        StochasticEMMixture(2, emission=lagged).fit(rows)

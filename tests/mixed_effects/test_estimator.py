@@ -13,8 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.callbacks import Checkpoint
-from sktem.estimators.progress import Lines
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
 from sktem.samplers import MALA, ULA, ComponentWalk, RandomWalk
@@ -790,29 +788,6 @@ def test_running_out_of_passes_is_told():
     with pytest.warns(ConvergenceWarning, match="Monte Carlo error"):
         fit.fit(X, y, groups=groups)
     assert not fit.converged_ and np.isnan(fit.monte_carlo_errors_["V"])
-
-
-def test_a_killed_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
-    pytest.importorskip("sklearn.callback")
-    X, y, groups = bolus_data(n=20)
-    fit = NonlinearMixedEffectsRegressor(**BOLUS, max_iter=75, tol=0, random_state=0)
-    whole = clone(fit).fit(X, y, groups=groups)
-
-    class KilledError(Exception):
-        pass
-
-    def kill(self, history):
-        if len(history) == 65:  # after the burn-in
-            raise KilledError
-
-    callback = Checkpoint(tmp_path / "fit")
-    with monkeypatch.context() as patch:
-        patch.setattr(Lines, "epoch", kill)
-        with pytest.raises(KilledError):
-            clone(fit).set_callbacks(callback).fit(X, y, groups=groups)
-    resumed = clone(fit).set_callbacks(callback).fit(X, y, groups=groups)
-    assert values_of(resumed) == values_of(whole)
-    np.testing.assert_array_equal(resumed.trace_["V"], whole.trace_["V"])
 
 
 def test_same_seed_same_bits():
