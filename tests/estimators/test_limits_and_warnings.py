@@ -219,7 +219,7 @@ def test_float32_labels_are_the_most_probable(seed):
 # ------------------------------------------------------------------------- checkpoints
 
 
-def test_a_killed_save_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_a_killed_save_leaves_nothing_behind(tmp_path):
     pytest.importorskip("sklearn.callback")
     path = tmp_path / "fit.pickle"
     X = blobs()

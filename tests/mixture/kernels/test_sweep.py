@@ -354,7 +354,7 @@ def test_first_row_starts_online_em(monkeypatch, average):
 # The measured mean field is beyond the largest float.
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("far", [1e100, 1e160, 1e300])
-def test_huge_row(monkeypatch, far):
+def test_huge_row(far):
     model = GaussianMixtureModel(2, covariance_type="diag")
     X = make_rows(30, 2)
     X[-1, 0] = far
@@ -404,7 +404,7 @@ def test_hardly_any_rows(monkeypatch, solver, n_rows):
     assert_same(*run_both(monkeypatch, model, ExactDraws(), solver, X))
 
 
-def test_resumed_run(monkeypatch):
+def test_resumed_run():
     model = GaussianMixtureModel(2, covariance_type="unit")
     X = make_rows(60, 1)
     whole = run_loop(model, ExactDraws(), FITTEM(), X, epochs=4)
