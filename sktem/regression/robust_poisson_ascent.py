@@ -27,7 +27,8 @@ class Climb(NamedTuple):
     steps : int
         Newton steps, at most.
     longest_step : float
-        The longest of the linear predictor and of the logarithm of the variance.
+        The longest, of the linear predictor (a root mean square over the rows) and of
+        the logarithm of the variance.
     flat : float
         Curvature of a direction, relative to the largest, below which it is noise.
     run_off : float
@@ -91,15 +92,15 @@ def _step(gradient, hessian, frozen):
 def ascend(rows, params, weights):
     """Climb to the maximum; return the parameters and the remaining gain, in nats."""
     value, gradient, hessian = _derivatives(rows, params, weights)
+    compute = partial(_information, params=params)
+    gram = carrier_of(rows).summed(compute, weights)[1] / weights.sum()
     left = np.inf
     for _ in range(CLIMB.steps):
         frozen = int(params.variance <= LEAST_VARIANCE and gradient[-1] <= 0)
         step, left = _step(gradient, hessian, frozen)
         if not left > 1e-9 * max(1.0, abs(value) * 1e-3):
             break
-        moves = carrier_of(rows).joined(
-            partial(_largest_move, step=step[:-1]), _largest
-        )
+        moves = np.sqrt(step[:-1] @ gram @ step[:-1])
         size = min(1.0, CLIMB.longest_step / max(moves, abs(step[-1]), 1e-300))
         while size > 1e-10:
             trial = RobustPoissonParams(
@@ -138,16 +139,6 @@ def _information(rows, weights, params):
     rate = np.exp(np.minimum(D @ params.coefficients + params.variance / 2, 300.0))
     shares = weights * rate / (1 + params.variance * rate)
     return (D.T * shares) @ D, (D.T * weights) @ D
-
-
-def _largest_move(rows, weights, step):
-    """Return the longest way that a step goes in the linear predictor."""
-    return np.abs(rows[:, 1:] @ step).max()
-
-
-def _largest(*values):
-    """Return the largest of some numbers."""
-    return max(values)
 
 
 def _poisson_value(rows, weights, b):
@@ -203,50 +194,19 @@ def _poisson(rows, weights):
     return b
 
 
-def _weighted(rows, weights):
-    """Return the columns and the target of weighted least squares."""
-    root = np.sqrt(weights)
-    target = np.log(rows[:, 0] + 0.5) * root
-    return np.column_stack([rows[:, 1:] * root[:, None], target])
-
-
-def _triangular(*parts):
-    """Return the triangular factor that stands for all rows of some parts."""
-    return np.linalg.qr(np.vstack(parts)).R
-
-
-def _residual(total, rows, weights, b):
-    """Return the part of a block in the mean square that least squares leave."""
-    squares = (np.log(rows[:, 0] + 0.5) - rows[:, 1:] @ b) ** 2
-    return (share_of(rows, weights, total) * np.average(squares, weights=weights),)
-
-
-def _least_squares(rows, weights):
-    """Return weighted least squares of ``log(y + 1/2)``."""
-    reduced = carrier_of(rows).joined(_weighted, _triangular, weights)
-    b = np.linalg.lstsq(reduced[:, :-1], reduced[:, -1], rcond=None)[0]
-    (rest,) = carrier_of(rows).summed(partial(_residual, weights.sum(), b=b), weights)
-    return RobustPoissonParams(b, max(float(rest), 0.01))
-
-
 def _excess(rows, weights, b):
     """Return the part of a block in squares beyond those of counts, and of rates."""
     rate = np.exp(np.minimum(rows[:, 1:] @ b, 300.0))
     return weights @ ((rows[:, 0] - rate) ** 2 - rate), weights @ rate**2
 
 
-def _values(rows, weights, starts):
-    """Return the part of a block in the log-likelihoods of some parameters."""
-    model = RobustPoissonModel()
-    return tuple(weights @ model.log_likelihood(rows, start) for start in starts)
-
-
 def best_start(rows, weights):
-    """Return the likelier of two starts: a Poisson regression and least squares."""
+    """Return a Poisson regression, and the variance by its excess scatter.
+
+    At each variance the likelihood has one maximum, wherever a climb begins.
+    """
     b = _poisson(rows, weights)
     beyond, squares = carrier_of(rows).summed(partial(_excess, b=b), weights)
     excess = beyond / max(squares, 1e-300)
     variance = float(np.clip(np.log1p(max(excess, 0.0)), 1e-3, 3.0))
-    starts = [RobustPoissonParams(b, variance), _least_squares(rows, weights)]
-    values = carrier_of(rows).summed(partial(_values, starts=starts), weights)
-    return starts[int(np.nanargmax(values))]
+    return RobustPoissonParams(b, variance)

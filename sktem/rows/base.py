@@ -312,9 +312,6 @@ class Carrier(Protocol):
     def summed(self, function: Callable, weights=None, *, size=None) -> tuple:
         """Return sums over aligned blocks of ``function(rows, weights=weights)``."""
 
-    def joined(self, function: Callable, join: Callable, weights=None) -> Any:
-        """Return ``join`` of results of ``function(rows, weights=weights)``."""
-
     def mapped(self, function: Callable, beside=None) -> Carrier:
         """Return the rows that a function makes of these, and of values beside them."""
 

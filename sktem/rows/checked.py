@@ -19,7 +19,6 @@ __all__ = [
     "MappedRows",
     "check_columns",
     "checked_blocks",
-    "results_of_blocks",
     "share_of",
     "summed_blocks",
 ]
@@ -155,25 +154,6 @@ class CheckedRows:
         """
         return summed_blocks(self.blocks(size), function, weights)
 
-    def joined(self, function: Callable, join: Callable, weights=None):
-        """Return ``join`` of results of ``function(rows, weights=weights)``.
-
-        Parameters
-        ----------
-        function : callable
-            Called with rows and ``weights``.
-        join : callable
-            Makes one result of some.
-        weights : ndarray of shape (n_rows,) or None, default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        object
-            The result.
-        """
-        return reduce(join, results_of_blocks(self.blocks(), function, weights))
-
     def mapped(self, function: Callable, beside=None) -> CheckedRows:
         """Return the rows that a function makes of these.
 
@@ -285,16 +265,15 @@ def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):
         yield np.ascontiguousarray(block)
 
 
-def results_of_blocks(blocks, function, weights):
-    """Yield the results of a function of blocks and their weights."""
-    for first, block in blocks:
-        part = None if weights is None else weights[first : first + len(block)]
-        yield function(block, weights=part)
-
-
 def summed_blocks(blocks, function, weights) -> tuple:
     """Return sums over blocks of the results of a function, in their order."""
-    results = results_of_blocks(blocks, function, weights)
+    results = (
+        function(
+            block,
+            weights=None if weights is None else weights[first : first + len(block)],
+        )
+        for first, block in blocks
+    )
     return reduce(lambda sums, values: tuple(map(add, sums, values)), results)
 
 

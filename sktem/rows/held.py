@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import reduce
 from math import prod
 from typing import Any
 
@@ -13,7 +12,7 @@ from scipy.sparse import issparse
 from sktem import budget
 from sktem.arrays import TensorRows, arrays_of
 from sktem.rows.base import Carrier
-from sktem.rows.checked import CheckedRows, results_of_blocks, summed_blocks
+from sktem.rows.checked import CheckedRows, summed_blocks
 
 __all__ = ["HeldRows", "carrier_of", "count_rows"]
 
@@ -106,10 +105,6 @@ class HeldRows:
     def summed(self, function: Callable, weights=None, *, size=None) -> tuple:
         """Return sums over aligned blocks of ``function(rows, weights=weights)``."""
         return summed_blocks(self.blocks(size), function, weights)
-
-    def joined(self, function: Callable, join: Callable, weights=None) -> Any:
-        """Return ``join`` of results of ``function(rows, weights=weights)``."""
-        return reduce(join, results_of_blocks(self.blocks(), function, weights))
 
     def mapped(self, function: Callable, beside=None) -> HeldRows:
         """Return the rows that a function makes of these, and of values beside them."""

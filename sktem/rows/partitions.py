@@ -314,28 +314,6 @@ class PartitionedRows(CheckedRows):
         sums = reduced(tasks.values(), partial(joined_sums, size))
         return total_of(sums, size, len(self))
 
-    def joined(self, function, join, weights=None):
-        """Return the results of ``function(rows, weights=weights)``, joined.
-
-        Parameters
-        ----------
-        function : callable
-            It is sent to the partitions.
-        join : callable
-            Makes one result of one or some.
-        weights : ndarray of shape (n_rows,) or None, default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        object
-            The result.
-        """
-        tasks = self.tasks(
-            partial(_result, function, join), each=self.weights_of(weights)
-        )
-        return reduced(tasks.values(), join)
-
     def weights_of(self, weights: np.ndarray | None) -> dict[int, tuple] | None:
         """Return an argument for each partition: its weights, if there are any."""
         if weights is None:
@@ -519,10 +497,6 @@ def _block_sums(size, function, block, first, weights=None):
         values = function(block[rows], weights=part)
         parts.append(PartSum(first + rows.start, first + rows.stop, values))
     return joined_sums(size, parts)
-
-
-def _result(function, join, block, first, weights=None):
-    return join(function(block, weights=weights))
 
 
 def _itself(block, first):

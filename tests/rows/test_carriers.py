@@ -88,18 +88,6 @@ def test_sums_have_the_bits_of_the_array(rows, weights):
     assert abs(other[1] - expected[1]) > 1
 
 
-def largest(*values):
-    return max(values)
-
-
-def highest(block, *, weights):
-    return float(np.asarray(block).max())
-
-
-def test_joined_results(rows):
-    assert rows.joined(highest, largest) == X.max()
-
-
 def scaled(block, factors=None):
     block = 2 * np.asarray(block)
     return block if factors is None else block * factors[:, None]
