@@ -181,7 +181,8 @@ class UsualImages(NamedTuple):
         n, wrong = len(labels), float((joint_logs.argmax(axis=1) != labels).mean())
         error = self.errors * np.sqrt(wrong * (1 - wrong) / n)
         many, finding = wrong - error > self.wrong, "got the label of another class"
-        if not many and contradicted > self.contradicted:
+        # One image may be odd.
+        if not many and contradicted > self.contradicted + 1 / n:
             many, wrong = True, contradicted
             finding = "look like those of another class beyond doubt"
         if n < self.fewest or not many:
