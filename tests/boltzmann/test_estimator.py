@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sktem import ContrastiveSolver, LatentBoltzmannMachine
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.normalisation.partition import LogPartition, PartitionPolicy
-from sktem.callbacks import LogLikelihoodMonitor
+from sktem.callbacks import Checkpoint, LogLikelihoodMonitor
 from sktem.evaluation import enumerate_moments, enumerate_states
 from sktem.exceptions import FitWarning
 from sktem.graphs import Graph, grid_graph, layered_graph
@@ -703,6 +703,46 @@ def test_the_record_of_a_warm_start_that_measures():
 callbacks = pytest.mark.skipif(
     not hasattr(LatentBoltzmannMachine, "set_callbacks"), reason="scikit-learn < 1.9"
 )
+
+
+def killed_and_resumed(make, rows, epoch, path):
+    """Return a fit that was killed after an epoch and resumed."""
+
+    class KilledError(Exception):
+        pass
+
+    class Killer(LogLikelihoodMonitor):
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+            if context.task_name == "epoch":
+                self.scores_.append(0.0)
+                if len(self.scores_) == epoch:
+                    raise KilledError
+            return False
+
+    with pytest.raises(KilledError):
+        make().set_callbacks(Checkpoint(path), Killer(rows)).fit(rows)
+    return make().set_callbacks(Checkpoint(path)).fit(rows)
+
+
+@callbacks
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_killed_after_a_second_start_resumes_to_the_same_bits(tmp_path):
+    """Independent columns teach nothing in 100 epochs, and a short round follows."""
+    rows = (np.random.default_rng(0).random((500, 20)) < 0.5) * 1.0
+
+    def make():
+        return LatentBoltzmannMachine(
+            hidden_layer_sizes=18, batch_size=45, n_chains=10, n_gibbs_m=1,
+            max_iter=325, random_state=0,
+        )  # fmt: skip
+
+    whole = make().fit(rows)
+    ends = np.flatnonzero(np.diff(whole.history_.objective)) + 2
+    assert ends.tolist() == [25, 100, 125, 325]
+    resumed = killed_and_resumed(make, rows, 110, tmp_path / "fit.pickle")
+    assert resumed.history_.objective == whole.history_.objective
+    np.testing.assert_array_equal(resumed.params_, whole.params_)
 
 
 @callbacks

@@ -216,7 +216,12 @@ class Rounds:
     converged: bool = False
 
     def begin(self, settings, n_updates, ascends, watch) -> None:
-        """Lay out the rounds of a fit with as many updates in an epoch."""
+        """Lay out the rounds of a fit with as many updates in an epoch.
+
+        A fit that is resumed has its rounds, which may have been laid out anew since.
+        """
+        if self.ends:
+            return
         if settings.n_replicas is not None:
             self.n_replicas = settings.n_replicas
         n_epochs, length = settings.n_epochs, None
