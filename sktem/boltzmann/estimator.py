@@ -147,7 +147,8 @@ class LatentBoltzmannMachine(
             default="apcd"
         "apcd": persistent chains in both steps, posterior statistics averaged with the
         step a_t. "mfpcd": mean field in the E-step. "hapcd": mean field in the first
-        half of the epochs, then a mixture that goes over to APCD. "pcd": as "apcd"
+        half of the epochs, then a mixture that goes over to APCD; without ascents a
+        fit takes all of its epochs. "pcd": as "apcd"
         without averaging. "cd": chains of the model start from the posterior of the
         batch at each update. A :class:`ContrastiveSolver` has one of these names and
         its momentum, the average of the parameters, and draws in place of conditional

@@ -33,9 +33,17 @@ def posterior_start(model, params, X, observed, rng):
 
 @dataclass(frozen=True)
 class ExactPosterior:
-    """Exact expectations; the hidden units are summed out."""
+    """Exact expectations; the hidden units are summed out.
 
-    keeps_chains = False
+    Attributes
+    ----------
+    keeps_chains : bool
+        Whether rows have Markov chains.
+    unbiased_from : float
+        Share of a run after which expectations are those of its end.
+    """
+
+    keeps_chains, unbiased_from = False, 0.0
 
     def expect(self, model, params, X, observed, chains, rng, progress):
         """Return the mean statistics of a batch."""
@@ -46,7 +54,7 @@ class ExactPosterior:
 class MeanFieldPosterior:
     """Expectations under independent hidden units that match best."""
 
-    keeps_chains = False
+    keeps_chains, unbiased_from = False, 0.0
 
     n_iterations: int = 30
 
@@ -59,7 +67,7 @@ class MeanFieldPosterior:
 class GibbsPosterior:
     """Persistent Gibbs chains with the visible units clamped, E.1 of Jang et al."""
 
-    keeps_chains = True
+    keeps_chains, unbiased_from = True, 0.0
 
     n_sweeps: int = 10
     rao_blackwell: bool = True
@@ -80,7 +88,7 @@ class HybridPosterior:
     linearly up to 1 at its end (H-APCD, section 4.2 of Jang et al.).
     """
 
-    keeps_chains = True
+    keeps_chains, unbiased_from = True, 1.0
 
     mean_field: MeanFieldPosterior
     gibbs: GibbsPosterior

@@ -72,7 +72,7 @@ class ContrastiveEpochs:
         begin, end = self.rounds.of_epoch(epoch)
         done, span = epoch - begin, end - begin
         self.rounds.fraction = done / max(span - 1, 1)
-        self.rounds.progress = (done + 1) / span
+        self.rounds.progress = (epoch + 1) / self.rounds.n_epochs
         n_updates = len(self.edges) - 1
         for batch_number, rows in enumerate(self._batches()):
             if settings.adaptive:

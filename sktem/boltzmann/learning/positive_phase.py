@@ -135,7 +135,7 @@ def expected(settings, state, batch, packed, missing, rng) -> Positive:
     settings : ContrastiveSettings
         Settings of the run.
     state : ContrastiveState
-        State of the run: its parameters, and how much of a round is over.
+        State of the run: its parameters, and how much of it is over.
     batch : array or sparse matrix of shape (n_rows, n_visible)
         Visible values.
     packed : array of uint8 of shape (n_rows, n_chains_e, n_bytes) or None

@@ -171,7 +171,7 @@ class Rounds:
     fraction : float
         How far the steps are on the way from their first value to their last.
     progress : float
-        How much of the round is over, counting the update to come.
+        How much of the run is over, counting the epoch to come.
     measures : list of Measure
         Log-likelihoods at the start of this fit and at the ends of its rounds.
     best : tuple or None
@@ -383,7 +383,9 @@ class Rounds:
         if not settings.adaptive:
             return self.travelled < self.policy.shortest_way
         fewest = self.policy.fewest_exact if watch.is_exact else self.policy.fewest
-        return watch.ascent is None and self.measures[-1].n_updates < fewest
+        few = self.measures[-1].n_updates < fewest
+        biased = self.progress < settings.posterior.unbiased_from
+        return watch.ascent is None and (few or biased)
 
     def _go_back(self, state):
         """Return to the best parameters, for shorter steps."""

@@ -159,6 +159,29 @@ def test_the_hybrid_begins_with_mean_field_and_ends_with_gibbs():
     np.testing.assert_array_equal(expect(hybrid, 1.0), gibbs)
 
 
+def test_the_hybrid_is_one_over_the_whole_run_whatever_its_rounds():
+    """Section 4.2 of the paper: mean field in the first half of the training."""
+    hybrid = HybridPosterior(MeanFieldPosterior(5), GibbsPosterior(1))
+    rows, runs = np.tile(X, (14, 1))[:400], {}
+    for solver, posterior in (("hapcd", hybrid), ("apcd", hybrid.gibbs)):
+        run = settings(
+            solver, posterior, adaptive=True, tol=0.02, momentum=0.9, n_epochs=240,
+            batch_size=100, n_gibbs_m=1,
+        )  # fmt: skip
+        state, progress = start(), []
+        policy = RoundPolicy(first_updates=25, fewest=20)
+        state.rounds = Rounds(policy, seed=0, started_further=True)
+        watch = Watch(-3.0, -2.5, -2.499, -2.498, -2.497)
+        run_epochs(
+            run, rows, state, lambda s, p=progress: p.append(s.rounds.progress), watch
+        )
+        runs[solver] = progress
+        assert state.converged
+    # Rounds end at 6, 24, 78 and 240 epochs; expectations of the first half are biased.
+    np.testing.assert_allclose(runs["hapcd"], np.arange(1, 241) / 240)
+    assert len(runs["apcd"]) == 24
+
+
 def test_what_is_remembered_of_a_row_is_bits():
     state = start()
     run_epochs(settings(n_chains_e=3), X, state)
