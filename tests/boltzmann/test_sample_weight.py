@@ -116,6 +116,25 @@ def test_fits_by_steps_follow_the_weights(kind):
     assert np.abs(X.mean(axis=0) - expected).max() > 0.1
 
 
+def test_chance_dependence_is_that_of_rows_of_such_weights(global_random_seed):
+    """Six independent columns: the statistic has mean 0 and deviation 1."""
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=2)
+    settings = new_settings(machine, new_model(machine, 6, kind="binary"), False)
+    rng, found = np.random.default_rng(global_random_seed), []
+    for _ in range(40):
+        rows = 1.0 * (rng.random((600, 6)) < 0.4)
+        weights = rng.exponential(size=600) ** rng.choice([1, 4])
+        shares = weights / weights.sum()
+        units = VisibleUnits.of(rows, "binary", weights)
+        found.append(Objective(settings, units, rows, 0, 5, shares).dependence)
+    # Of heavy weights it is somewhat below 0, since variances have errors too.
+    assert -0.5 - 4 / 40**0.5 < np.mean(found) < 4 / 40**0.5
+    # The negative control: columns of which one is another.
+    rows[:, 0], shares = rows[:, 1], rng.dirichlet(np.ones(600))
+    units = VisibleUnits.of(rows, "binary", shares)
+    assert Objective(settings, units, rows, 0, 5, shares).dependence > 3
+
+
 def test_equal_weights_change_no_bit():
     # To a prior they are more rows, or fewer.
     options = dict(

@@ -222,6 +222,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         self._learned(machine, optimum.x, centre, scale, int(rng.integers(2**31)))
         self._conclude(-optimum.fun, optimum.nit, optimum.jac)
         self._moments = None
+        self.__dict__.pop("n_samples_seen_", None)
         return self
 
     @undone_if_refused
@@ -252,12 +253,9 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         self._check_parameters(1)
         first = not hasattr(self, "fitted_")
         X, y, shares, _ = self._checked(X, y, sample_weight, reset=first)
+        decay, auto = self.weight_decay, self.weight_decay == "auto"
         if first:
-            decay = (
-                STREAM.weight_decay
-                if self.weight_decay == "auto"
-                else self.weight_decay
-            )
+            decay = STREAM.weight_decay if auto else decay
             machine = self._new_machine(_given_classes(classes, y), decay)
             codes = machine.labels.codes(y)
             centre, scale = column_scaling(X, shares)
@@ -266,7 +264,11 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
             seed = int(rng.integers(2**31))
         else:
             known = self.fitted_
-            machine, params, centre = known.machine, known.params.copy(), known.centre
+            if self.n_hidden != known.machine.n_hidden:
+                raise ValueError("n_hidden cannot change on a stream: use fit")
+            decay = known.machine.weight_decay if auto else decay
+            machine = self._new_machine(known.machine.labels, decay)
+            params, centre = known.params.copy(), known.centre
             scale, seed = known.scale, known.seed
             codes = machine.labels.codes(y)
         moments = getattr(self, "_moments", None)
@@ -280,6 +282,8 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
             gradient = machine.loss(params, *batch)[1]
             params -= STREAM.step / X.shape[1] ** 0.5 * moments.direction(gradient)
         self._learned(machine, params, centre, scale, seed)
+        for name in ("objective_", "n_iter_", "converged_"):
+            self.__dict__.pop(name, None)
         self.n_samples_seen_ += len(rows)
         return self
 
@@ -435,8 +439,7 @@ class FittedConditional:
 
     def log_columns(self, X):
         """Return log-probabilities of all classes, by column of the labels."""
-        rng = np.random.default_rng(self.seed)
-        return self.machine.log_columns(self.params, self._scaled(X), rng)
+        return self.machine.log_columns(self.params, self._scaled(X), self.seed)
 
     def log_likelihoods(self, X, y):
         """Return the log-probability of the labels of each row."""

@@ -8,6 +8,7 @@ states of the hidden units, or the labels of one output at a time.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from zlib import crc32
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -21,6 +22,7 @@ from sktem.boltzmann.conditional.sums import (
     state_sums,
 )
 from sktem.boltzmann.normalisation.enumeration import enumerate_states
+from sktem.kernels.counter import mixed
 
 __all__ = ["ConditionalMachine", "conditional_machine"]
 
@@ -102,13 +104,13 @@ class ConditionalMachine(ABC):
         """Return the loss and its slopes along fields; add those of U and d."""
 
     @abstractmethod
-    def probabilities(self, params, X, rng):
+    def probabilities(self, params, X, seed):
         """Return the probability of each class of each output, by column."""
 
-    def log_columns(self, params, X, rng):
+    def log_columns(self, params, X, seed):
         """Return the logarithms of `probabilities`."""
         with np.errstate(divide="ignore"):
-            return np.log(self.probabilities(params, X, rng))
+            return np.log(self.probabilities(params, X, seed))
 
     @abstractmethod
     def draws(self, params, X, rng):
@@ -156,14 +158,14 @@ class LabelSums(ConditionalMachine):
         to_d += to_logits @ self.states
         return value, along
 
-    def probabilities(self, params, X, rng):
+    def probabilities(self, params, X, seed):
         """Return the probability of each class of each output, by column."""
         return np.exp(self.log_probabilities(params, X)) @ self.states
 
-    def log_columns(self, params, X, rng):
+    def log_columns(self, params, X, seed):
         """Return the logarithms of `probabilities`."""
         if len(self.labels.classes) > 1:
-            return super().log_columns(params, X, rng)
+            return super().log_columns(params, X, seed)
         return self.log_probabilities(params, X)
 
     def draws(self, params, X, rng):
@@ -209,7 +211,7 @@ class HiddenSums(ConditionalMachine):
         to_d += mass @ probabilities - shares @ of_labels
         return float(shares @ (totals - values)), along - means
 
-    def probabilities(self, params, X, rng):
+    def probabilities(self, params, X, seed):
         """Return the probability of each class of each output, by column."""
         sums, probabilities = self.given_states(params)
         out = np.empty((len(X), self.labels.n_columns))
@@ -223,7 +225,8 @@ class HiddenSums(ConditionalMachine):
         states = np.empty(len(X), np.int64)
         for rows, _, weights in state_sums(self.fields(params, X), self.states, sums):
             states[rows] = draw_rows(weights, rng)
-        return draw_labels(self.labels, probabilities[states], rng)
+        uniforms = rng.random((len(X), len(self.labels.classes)))
+        return draw_labels(self.labels, probabilities[states], uniforms)
 
 
 class PseudoLikelihood(ConditionalMachine):
@@ -251,29 +254,37 @@ class PseudoLikelihood(ConditionalMachine):
         to_U += self.labels.indicators(codes).T @ total
         return value, total
 
-    def probabilities(self, params, X, rng):
-        """Return the probability of each class, by column: a mean over chains."""
+    def probabilities(self, params, X, seed):
+        """Return the probability of each class, by column: a mean over chains.
+
+        The chain of a row depends on the row and the seed alone.
+        """
         total = np.zeros((len(X), self.labels.n_columns))
-        for sweep, (probabilities, _) in enumerate(self._sweeps(params, X, rng)):
+        keys = np.array([crc32(row.tobytes()) for row in X], np.uint64)
+        keys += np.uint64(seed << 32)
+        for sweep, (probabilities, _) in enumerate(self._sweeps(params, X, keys)):
             if sweep >= SWEEPS // 2:
                 total += probabilities
         return total / (SWEEPS - SWEEPS // 2)
 
     def draws(self, params, X, rng):
         """Return codes of labels at the ends of chains."""
-        for _, drawn in self._sweeps(params, X, rng):
+        keys = rng.integers(2**63, size=len(X), dtype=np.uint64)
+        for _, drawn in self._sweeps(params, X, keys):
             codes = drawn
         return codes
 
-    def _sweeps(self, params, X, rng):
+    def _sweeps(self, params, X, keys):
         """Yield probabilities of labels given hidden units, and draws from them."""
         _, U, _, d = self.parts(params)
+        n_hidden, n_drawn = len(U.T), len(U.T) + len(self.labels.classes)
         fields = self.fields(params, X)
         means = expit(fields + softmax(d) @ U)
-        for _ in range(SWEEPS):
-            hidden = (rng.random(means.shape) < means).astype(np.float64)
+        for sweep in range(SWEEPS):
+            uniforms = uniforms_by_key(keys, sweep, n_drawn)
+            hidden = (uniforms[:, :n_hidden] < means).astype(np.float64)
             _, probabilities = label_sums(self.labels, hidden @ U.T + d)
-            drawn = draw_labels(self.labels, probabilities, rng)
+            drawn = draw_labels(self.labels, probabilities, uniforms[:, n_hidden:])
             yield probabilities, drawn
             means = expit(fields + self.labels.indicators(drawn) @ U)
 
@@ -313,11 +324,18 @@ def label_sums(labels, logits):
     return (largest + np.log(totals)).sum(axis=1), probabilities
 
 
-def draw_labels(labels, probabilities, rng):
+def uniforms_by_key(keys, step, n):
+    """Return n uniform draws for each key, which depend on it and the step alone."""
+    lanes = np.arange(n, dtype=np.uint64)
+    bits = mixed.py_func(keys[:, None], np.array([step], np.uint64), lanes)
+    return (bits >> np.uint64(11)) * 2.0**-53
+
+
+def draw_labels(labels, probabilities, uniforms):
     """Return codes of labels drawn from their probabilities, by column."""
     starts, sizes = [columns.start for columns in labels.columns], labels.sizes
     # The probabilities of output k take cumulated sums from k to k + 1.
-    heights = np.arange(len(sizes)) + rng.random((len(probabilities), len(sizes)))
+    heights = np.arange(len(sizes)) + uniforms
     below = np.cumsum(probabilities, axis=1) <= np.repeat(heights, sizes, axis=1)
     passed = np.add.reduceat(below.astype(np.int64), starts, axis=1)
     return starts + np.minimum(passed, np.array(sizes) - 1)

@@ -193,15 +193,20 @@ class Objective:
             total = mean_of(xp.sum(values, axis=1), self.shares)
         return total - self.units.log_scale
 
+    @property
+    def _n_rows(self) -> float:
+        """Rows of equal weight whose means have as much noise."""
+        shares = self.shares
+        return self.X.shape[0] if shares is None else 1 / float(shares @ shares)
+
     def _dependence(self):
         """Return how many standard deviations squared correlations are above chance."""
         X, shares = self.X, self.shares
         if self.missing or not arrays_of(X).is_numpy or X.shape[1] < 2:
             return float("nan")
         deviations = X - np.average(X, axis=0, weights=shares)
-        weighted = deviations / len(X) if shares is None else deviations.T * shares
-        weighted = weighted.T if shares is None else weighted
-        covariances = weighted @ deviations
+        share = 1 / len(X) if shares is None else shares[:, None]
+        covariances = deviations.T @ (deviations * share)
         scale = np.sqrt(np.diag(covariances))
         varies = scale > 0
         correlations = (covariances / np.outer(scale, scale).clip(1e-300))[varies]
@@ -209,7 +214,7 @@ class Objective:
         n_pairs = varies.sum() * (varies.sum() - 1) / 2
         if not n_pairs:
             return float("nan")
-        return float((len(X) * pairs.sum() - n_pairs) / np.sqrt(2 * n_pairs))
+        return float((self._n_rows * pairs.sum() - n_pairs) / np.sqrt(2 * n_pairs))
 
     def _one_normal(self):
         """Return the log-likelihood of one normal density, None for few rows."""
@@ -308,9 +313,9 @@ class Objective:
         shares = shares / shares.sum()
         largest = float(shares @ np.log(shares, where=shares > 0, out=0 * shares))
         half, few = 0.5 * (len(shares) - 1), self.limits.rows_per_state * len(shares)
-        if len(X) < few:
+        if self._n_rows < few:
             return largest, np.inf
-        return largest, (half + 3.0 * np.sqrt(half)) / len(X)
+        return largest, (half + 3.0 * np.sqrt(half)) / self._n_rows
 
     def _unnormalised(self, params, X, rng):
         """Return the log-likelihood plus log Z of each row."""

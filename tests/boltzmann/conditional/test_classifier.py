@@ -133,6 +133,31 @@ def test_convergence():
     assert fitted(tol=1.0, max_iter=1).n_iter_ <= 1
 
 
+OF_FIT, OF_STREAM = ("objective_", "n_iter_", "converged_"), ("n_samples_seen_",)
+
+
+def test_attributes_are_those_of_the_parameters():
+    machine = fitted()
+    assert all(hasattr(machine, name) for name in OF_FIT)
+    machine.partial_fit(X, y)
+    assert not any(hasattr(machine, name) for name in OF_FIT)
+    assert machine.partial_fit(X, y).n_samples_seen_ == 300
+    assert not any(hasattr(machine.fit(X, y), name) for name in OF_STREAM)
+    # What is refused changes nothing.
+    with pytest.raises(ValueError, match="not in classes"):
+        machine.partial_fit(X, y + 1)
+    assert all(hasattr(machine, name) for name in OF_FIT)
+
+
+def test_a_stream_takes_changed_parameters_or_refuses_them():
+    machine = fitted(weight_decay=0.01)
+    with pytest.raises(ValueError, match="n_hidden cannot change on a stream"):
+        machine.set_params(n_hidden=4).partial_fit(X, y)
+    machine.set_params(n_hidden=3, weight_decay=0.3).partial_fit(X, y)
+    assert machine.weight_decay_ == 0.3
+    assert machine.set_params(weight_decay="auto").partial_fit(X, y).weight_decay_ == 0.3
+
+
 @pytest.mark.parametrize(
     "options", [dict(n_hidden=0), dict(weight_decay=-1), dict(max_iter=0), dict(tol=0)]
 )

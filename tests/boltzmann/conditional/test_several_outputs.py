@@ -74,7 +74,7 @@ def test_exact_answers(kind):
     found = made.log_likelihoods(params, X, codes)
     np.testing.assert_allclose(found, of_rows, atol=1e-12)
     expected = marginals(logs, every)
-    found = made.probabilities(params, X, RNG)
+    found = made.probabilities(params, X, 0)
     np.testing.assert_allclose(found, expected, atol=1e-12)
     value = -shares @ of_rows + 0.05 * (np.sum(W**2) + np.sum(U**2))
     assert made.loss(params, X, codes, shares)[0] == pytest.approx(value, abs=1e-12)
@@ -118,8 +118,23 @@ def test_draws(kind):
     assert (np.abs(shares - p) < 4.5 * error + 1e-9).all()
     assert (np.abs(shares[::-1] - p) > 4.5 * error).any()
     if kind is PseudoLikelihood:
-        found = made.probabilities(params, rows[:200], RNG).mean(axis=0)
+        # Chains of equal rows are the same, those of nearly equal ones independent.
+        near = rows[:200] + 1e-9 * RNG.normal(size=(200, 3))
+        found = made.probabilities(params, near, 0).mean(axis=0)
         np.testing.assert_allclose(found, marginals(logs, every)[0], atol=0.01)
+
+
+def test_chances_of_a_row_do_not_depend_on_the_other_rows():
+    made, params, _, _ = machine(PseudoLikelihood)
+    found = made.probabilities(params, X, 1)
+    alone = [made.probabilities(params, x[None], 1) for x in X]
+    np.testing.assert_allclose(found, np.concatenate(alone), rtol=1e-12)
+    # Draws of equal rows differ, and their chances have no errors in common.
+    drawn = made.draws(params, np.tile(X[:1], (40, 1)), np.random.default_rng(1))
+    assert len(np.unique(drawn, axis=0)) > 1
+    logs, every = joint(made, params, X)
+    errors = found - marginals(logs, every)
+    assert np.abs(errors.mean(axis=0)).max() < 0.3 * np.abs(errors).max()
 
 
 def test_which_sums_are_cheap():
