@@ -261,7 +261,10 @@ class Table:
         values = []
         for old, new in zip(_columns_of(X)[1], _columns_of(imputed)[1], strict=True):
             values.append(np.where(_is_missing(old), new, old))
-        return self._built(values)
+        rows = self._built(values)
+        if self.frame == _frame_of(X) == "pandas":
+            rows.index = X.index
+        return rows
 
     def decode(self, units):
         """Return rows of the kind that were fitted from units or means of them."""

@@ -112,6 +112,12 @@ def test_missing_values_are_filled_and_others_kept():
     chains = machine.impute(holed, n_steps=200, n_chains=4)
     spread = np.abs((chains["size"] - found["size"])[lost])
     assert spread.mean() < 0.1 * X["size"].std()
+    # Results go beside their rows; draws are numbered.
+    turned = holed[::-1]
+    for fill in (machine.impute, machine.sample_conditional):
+        assert fill(turned).index.equals(turned.index)
+    assert (machine.impute(turned)["size"] - found["size"]).abs().max() < 1e-6
+    assert machine.sample(3).index.tolist() == [0, 1, 2]
     nullable = holed.astype({"old": "boolean", "colour": "category"})
     filled = machine.impute(nullable)
     assert isinstance(filled, pandas.DataFrame) and not filled.isna().any().any()
