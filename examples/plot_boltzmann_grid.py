@@ -15,8 +15,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.machines.elimination import plan_elimination
 from sktem.boltzmann.machines.graph_machine import GraphMachine
-from sktem.boltzmann.normalisation.elimination import plan_elimination
 from sktem.graphs import Graph, grid_graph
 
 side, n_rows = 10, 2000

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn import get_config
 
 from sktem import budget
@@ -212,10 +213,10 @@ def arrays_of(values, numpy=NUMPY, other=NamespaceArrays):
 
     Parameters
     ----------
-    values : array
+    values : array or sparse matrix
         An array of it.
     numpy : NumpyArrays, default=NUMPY
-        Returned for NumPy.
+        Returned for NumPy, and sparse matrices of SciPy.
     other : callable, default=NamespaceArrays
         Called with another namespace and the device.
 
@@ -224,7 +225,7 @@ def arrays_of(values, numpy=NUMPY, other=NamespaceArrays):
     NumpyArrays or NamespaceArrays
         Operations.
     """
-    if isinstance(values, (np.ndarray, np.generic)):
+    if isinstance(values, (np.ndarray, np.generic)) or sparse.issparse(values):
         return numpy
     compat = _compat()
     return other(compat.array_namespace(values), compat.device(values))

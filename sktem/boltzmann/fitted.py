@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sktem.arrays import NUMPY, arrays_of
-from sktem.boltzmann.learning.e_steps import draw_seed, posterior_start
+from sktem.arrays import arrays_of
+from sktem.boltzmann.learning.e_steps import posterior_start
 from sktem.boltzmann.learning.tempering import Replicas, free_moments
-from sktem.boltzmann.machines.model import BoltzmannModel
-from sktem.boltzmann.machines.spins import shifted, spin_constant, spin_moments
+from sktem.boltzmann.machines.model import BoltzmannModel, draw_seed
+from sktem.boltzmann.machines.spins import spin_constant, spin_moments
 from sktem.boltzmann.normalisation.ais import posterior_log_sums
 from sktem.boltzmann.normalisation.partition import LogPartition
-from sktem.boltzmann.units import VisibleUnits
+from sktem.boltzmann.units import VisibleUnits, half_filled
 from sktem.progress import counted
 
 __all__ = ["FittedMachine"]
@@ -79,15 +79,15 @@ class FittedMachine:
     def hidden_means(self, X):
         """Return the probabilities of the hidden units; NaN means not observed."""
         model, X = self.model, self.units.inputs(X, X.dtype)
-        arrays = _arrays(X)
+        arrays = arrays_of(X)
         xp = arrays.xp
         out = arrays.empty((X.shape[0], model.n_hidden), X.dtype)
         for rows, part in _parts(X):
             # The sum is NaN if a value is, and costs less than to look at each.
-            not_nan = ~xp.isnan(part) if not xp.isfinite(xp.sum(part)) else None
-            observed = None if not_nan is None or xp.all(not_nan) else not_nan
-            if observed is not None:
-                part = xp.where(observed, part, xp.full_like(part, 0.5))
+            observed = None
+            if not xp.isfinite(xp.sum(part)):
+                part, observed = half_filled(part)
+                observed = None if xp.all(observed) else observed
             out[rows, ...] = model.hidden_means(
                 self.params, part, self.n_mean_field, observed
             )
@@ -110,14 +110,14 @@ class FittedMachine:
 
     def estimated_partition(self, *options):
         """Return log Z, see `LogPartition.estimate`."""
-        return shifted(self.partition.estimate(self, *options), self.constant)
+        return self.partition.estimate(self, *options).shifted(self.constant)
 
     def found_partition(self, *options):
         """Return log Z, see `LogPartition.find`."""
-        return shifted(self.partition.find(self, *options), self.constant)
+        return self.partition.find(self, *options).shifted(self.constant)
 
     def _log_unnormalised(self, X):
-        arrays, model = _arrays(X), self.model
+        arrays, model = arrays_of(X), self.model
         out = arrays.empty(X.shape[0], arrays.xp.float64)
         for rows, part in _parts(X):
             part = arrays.astype(part, arrays.xp.float64)
@@ -152,7 +152,7 @@ class FittedMachine:
         if self.model.has_exact_posterior:
             values = self._log_unnormalised(X)
         else:
-            generator, arrays = rng(), _arrays(X)
+            generator, arrays = rng(), arrays_of(X)
             values = arrays.empty(X.shape[0], arrays.xp.float64)
             for rows, part in _parts(X):
                 values[rows], _ = posterior_log_sums(
@@ -163,7 +163,7 @@ class FittedMachine:
     def pseudo_log_likelihoods(self, X):
         """Return the sum over units of their log-probability given all other ones."""
         X = self.units.inputs(X, X.dtype)
-        arrays = _arrays(X)
+        arrays = arrays_of(X)
         out = arrays.full(X.shape[0], 0.0, arrays.xp.float64)
         for rows, part in _parts(X):
             part = arrays.copy(arrays.astype(part, arrays.xp.float64))
@@ -282,10 +282,7 @@ class FittedMachine:
     def _seen(self, X):
         """Return float32 values with 0.5 where not observed, and what is observed."""
         X = X.toarray() if sparse.issparse(X) else X
-        xp = arrays_of(X).xp
-        X = self.units.inputs(X, xp.float32)
-        observed = ~xp.isnan(X)
-        return xp.where(observed, X, xp.full_like(X, 0.5)), observed
+        return half_filled(self.units.inputs(X, arrays_of(X).xp.float32))
 
     def _conditional_chains(self, X, observed, n_sweeps, rng):
         """Return chains of the unobserved units after sweeps from mean field."""
@@ -318,11 +315,6 @@ class FittedMachine:
     def _as_data(self, drawn):
         """Return drawn visible units as rows of X."""
         return self.units.outputs(arrays_of(drawn).copy(drawn))
-
-
-def _arrays(X):
-    """Return the arrays for the results of X."""
-    return NUMPY if sparse.issparse(X) else arrays_of(X)
 
 
 def _parts(X):

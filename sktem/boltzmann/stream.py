@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from sktem.arrays import NUMPY, arrays_of
+from sktem.arrays import arrays_of
 from sktem.boltzmann.learning.loop import update
 from sktem.boltzmann.learning.positive_phase import Batches
 from sktem.boltzmann.learning.prior import Prior
@@ -156,7 +156,7 @@ class BoltzmannStream(StreamRunner):
                 "stream: use fit first, or 'apcd' or 'mfpcd'"
             )
         table = None if self.units is None else self.units.table
-        fresh = new_model(estimator, X.shape[1], _arrays_of(X), table, self.kind)
+        fresh = new_model(estimator, X.shape[1], arrays_of(X), table, self.kind)
         if self.model is not None and fresh.n_parameters != self.model.n_parameters:
             raise ValueError("the machine cannot change on a stream: use fit")
         self.model = fresh if self.model is None else self.model
@@ -169,11 +169,11 @@ class BoltzmannStream(StreamRunner):
 
     def begin(self, estimator, X, sample_weight, task):
         """Start from the first batch."""
-        self.units, self.state = self._start(estimator, X)
+        self.units, self.state = self._start(X)
 
     def step(self, estimator, X, sample_weight, task):
         """Learn from the batches that are full."""
-        arrays = _arrays_of(X)
+        arrays = arrays_of(X)
         # Copies, since the caller may reuse its buffer.
         X = X.toarray() if sparse.issparse(X) else arrays.copy(X)
         if sample_weight is not None:
@@ -264,7 +264,7 @@ class BoltzmannStream(StreamRunner):
         counts += self.repeats.random(len(weights)) < weights - counts
         return np.repeat(np.arange(len(weights)), counts.astype(np.int64))
 
-    def _start(self, estimator, rows):
+    def _start(self, rows):
         units = VisibleUnits.of(rows, self.kind)
         generators = spawn_generators(
             np.random.SeedSequence(self.seed.entropy, spawn_key=self.seed.spawn_key)
@@ -296,14 +296,10 @@ class BoltzmannStream(StreamRunner):
         units, state = self.units, self.state
         if state is None:
             waiting = arrays_of(self.waiting[0]).concat(self.waiting)
-            units, state = self._start(estimator, waiting)
+            units, state = self._start(waiting)
         attributes = estimator._machine_attributes(self.model, units, state)
         return {
             **attributes,
             "weight_decay_": self.prior.strength,
             "n_samples_seen_": self.n_rows,
         }
-
-
-def _arrays_of(X):
-    return NUMPY if sparse.issparse(X) else arrays_of(X)

@@ -51,14 +51,12 @@ class Column:
     ----------
     name : str
         Its name.
-    values : ndarray
-        Its values, which say what is known.
     """
 
     kind: str
     width = 1
 
-    def __init__(self, name, values):
+    def __init__(self, name):
         self.name = name
 
     def labels(self):
@@ -70,6 +68,9 @@ class GaussianColumn(Column):
     """A column of numbers."""
 
     kind = "gaussian"
+
+    def __init__(self, name, values):
+        super().__init__(name)
 
     def encode(self, values):
         """Return the numbers, NaN where a value is missing."""
@@ -94,7 +95,7 @@ class LabelColumn(Column):
     """A column of labels, which are known."""
 
     def __init__(self, name, values):
-        super().__init__(name, values)
+        super().__init__(name)
         self.known = _distinct(values)
 
     def places(self, values):

@@ -14,7 +14,7 @@ from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.tables import Table
 from sktem.rows.held import carrier_of
 
-__all__ = ["VisibleUnits"]
+__all__ = ["VisibleUnits", "half_filled"]
 
 
 @dataclass
@@ -41,8 +41,7 @@ class VisibleUnits:
     def of(cls, X, kind, weights=None):
         """Return the units of data, whose rows may have weights."""
         n, d = X.shape
-        of_numpy = sparse.issparse(X) or not carrier_of(X).in_memory
-        arrays = NUMPY if of_numpy else arrays_of(X)
+        arrays = arrays_of(X) if carrier_of(X).in_memory else NUMPY
         xp = arrays.xp
         zeros = arrays.full(d, 0.0, xp.float64)
         if sparse.issparse(X):
@@ -141,6 +140,13 @@ class VisibleUnits:
             return 0.0
         xp = arrays_of(self.scale).xp
         return float(xp.sum(xp.log(self.scale)))
+
+
+def half_filled(X):
+    """Return values with 1/2 where they are missing, and where they are not."""
+    xp = arrays_of(X).xp
+    observed = ~xp.isnan(X)
+    return xp.where(observed, X, xp.full_like(X, 0.5)), observed
 
 
 def _summed(function, X, weights):

@@ -13,6 +13,7 @@ from scipy import sparse
 from sktem import budget
 from sktem.arrays import arrays_of, input_arrays
 from sktem.boltzmann.tables import Table, holds_labels, is_tabular
+from sktem.boltzmann.units import half_filled
 from sktem.choices import is_auto
 from sktem.estimators.by_blocks import checked_rows
 from sktem.rows.partitions import check_can_remember
@@ -265,9 +266,9 @@ def _above(X, threshold):
 def check_arrays(machine, X, method):
     """Raise if X is not of the namespace and on the device of the fit."""
     fitted = arrays_of(machine.params_)
-    inputs = fitted if sparse.issparse(X) else arrays_of(X)
+    inputs = arrays_of(X)
     same = (fitted.xp, fitted.device) == (inputs.xp, inputs.device)
-    if not same or (sparse.issparse(X) and not fitted.is_numpy):
+    if not same:
         raise ValueError(
             f"Inputs passed to {type(machine).__name__}.{method}() must use the same "
             "namespace and the same device as those passed to fit(), which were "
@@ -287,7 +288,7 @@ def _in_range(X, was_found):
         low, high = float(xp.min(values)), float(xp.max(values))
         if math.isnan(low):
             # Where a value is not observed, one that is in range.
-            observed = xp.where(xp.isnan(values), xp.full_like(values, 0.5), values)
+            observed, _ = half_filled(values)
             low, high = float(xp.min(observed)), float(xp.max(observed))
         if (low < 0 or high > 1) and was_found:
             raise ValueError(

@@ -10,10 +10,10 @@ from sktem.boltzmann.normalisation.brackets import (
 from sktem.boltzmann.normalisation.brackets import (
     bracket_log_partition as bracket_log_partition,
 )
-from sktem.boltzmann.normalisation.enumeration import (
+from sktem.boltzmann.machines.enumeration import (
     enumerate_moments as enumerate_moments,
 )
-from sktem.boltzmann.normalisation.enumeration import (
+from sktem.boltzmann.machines.enumeration import (
     enumerate_states as enumerate_states,
 )
 from sktem.mixed_effects.checks.curves import (

@@ -15,8 +15,8 @@ from sktem import (
     StochasticEMMixture,
 )
 from sktem.boltzmann.fitted import FittedMachine
+from sktem.boltzmann.machines.elimination import plan_elimination
 from sktem.boltzmann.machines.graph_machine import GraphMachine
-from sktem.boltzmann.normalisation.elimination import plan_elimination
 from sktem.boltzmann.normalisation.partition import LogPartition
 from sktem.graphs import Graph, grid_graph
 from sktem.models import RandomInterceptModel

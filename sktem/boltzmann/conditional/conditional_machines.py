@@ -14,14 +14,14 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from sktem.boltzmann.conditional.ascents import Parts
-from sktem.boltzmann.conditional.sums import (
+from sktem.boltzmann.machines.enumeration import enumerate_states
+from sktem.boltzmann.sums import (
     blocks,
     hidden_sums,
     log_sums,
     state_slopes,
     state_sums,
 )
-from sktem.boltzmann.normalisation.enumeration import enumerate_states
 from sktem.kernels.counter import mixed
 
 __all__ = ["ConditionalMachine", "conditional_machine"]

@@ -17,8 +17,8 @@ import numpy as np
 from sktem.boltzmann.conditional.ascents import Parts, minimised
 from sktem.boltzmann.conditional.conditional_machines import draw_rows
 from sktem.boltzmann.conditional.decays import DecaySearch
-from sktem.boltzmann.conditional.sums import hidden_sums, state_slopes, state_sums
-from sktem.boltzmann.normalisation.enumeration import enumerate_states
+from sktem.boltzmann.machines.enumeration import enumerate_states
+from sktem.boltzmann.sums import hidden_sums, state_slopes, state_sums
 
 __all__ = ["LARGEST_ROOT", "RealOutputs", "largest_roots", "learned_decay"]
 

@@ -43,8 +43,8 @@ def _whole_halves(bits):
 
 
 @njit(cache=True, nogil=True)
-def pack_states(states, bits, start, stop):
-    """Return the states of chains from `start` to `stop` as bits.
+def pack_states(states, bits, start):
+    """Return the states of chains from `start` on as bits.
 
     Also return whether all are 0 or 1. Equal to, bit b % 64 of word b // 64 of a unit
     being the chain ``start + c`` with ``bits[c] == b``, ``states[unit, chain] != 0``.
@@ -68,7 +68,7 @@ def pack_states(states, bits, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def _unpack(words, bits, states, order, start, stop):
+def _unpack(words, bits, states, order, start):
     """Write the bits of the units in `order` back into their states."""
     n_whole, parts = _whole_halves(bits), words.view(np.uint32)
     for position in range(order.shape[0]):
@@ -151,7 +151,7 @@ def bit_sweeps(
         return False
     # A word has the bits of 64 chains, which share their draws.
     bits = np.arange(start & 63, (start & 63) + stop - start)
-    words, binary = pack_states(states, bits, start, stop)
+    words, binary = pack_states(states, bits, start)
     if not binary:
         return False
     n_words, n_halves = words.shape[1], bits[-1] // 32 + 1
@@ -219,7 +219,7 @@ def bit_sweeps(
                     on = _drawn(_BITS[c], low, high, half_lanes[h, c], x)
                     word = np.uint32(word | on)
                 parts[u, h] = word
-    _unpack(words, bits, states, order, start, stop)
+    _unpack(words, bits, states, order, start)
     return True
 
 
@@ -231,7 +231,7 @@ def bit_means(states, order, indptr, indices, factors, odds, start, stop):
     """
     if not _in_range(order, indptr, factors, odds):
         return False
-    words, binary = pack_states(states, np.arange(stop - start), start, stop)
+    words, binary = pack_states(states, np.arange(stop - start), start)
     if not binary:
         return False
     parts = words.view(np.uint32)

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
+from sktem.boltzmann.machines.model import draw_seed
 
 __all__ = [
     "ExactPosterior",
     "GibbsPosterior",
     "HybridPosterior",
     "MeanFieldPosterior",
-    "draw_seed",
     "posterior_start",
 ]
-
-
-def draw_seed(rng) -> np.uint64:
-    """Return a seed for draws inside compiled loops."""
-    return np.uint64(rng.integers(2**63))
 
 
 def posterior_start(model, params, X, observed, rng):

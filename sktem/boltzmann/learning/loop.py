@@ -15,11 +15,11 @@ from itertools import pairwise
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.learning.e_steps import draw_seed
 from sktem.boltzmann.learning.positive_phase import Batches
 from sktem.boltzmann.learning.row_weights import RowOrder
 from sktem.boltzmann.learning.steps import average, m_step
 from sktem.boltzmann.learning.tempering import Replicas, free_moments
+from sktem.boltzmann.machines.model import draw_seed
 from sktem.e_step.batches import BufferedSelector, batch_edges
 from sktem.loop.runner import run_epochs as run
 from sktem.rows.held import carrier_of

@@ -13,6 +13,7 @@ from sktem.boltzmann.learning.row_weights import mean_of, thinned
 from sktem.boltzmann.normalisation.ais import posterior_log_sums, reliable_log_partition
 from sktem.boltzmann.normalisation.brackets import log_sum_over
 from sktem.boltzmann.normalisation.partition import exact_partition
+from sktem.boltzmann.units import half_filled
 from sktem.rows.held import carrier_of
 
 __all__ = ["MeasureLimits", "Objective"]
@@ -123,7 +124,6 @@ class Objective:
         self.verbose, self.prior = verbose, settings.prior
         rng = np.random.default_rng(seed)
         self.is_exact = False
-        self.sweeps = settings.n_gibbs_m
         self.n_mean_field = n_mean_field
         self.missing = carrier_of(X).has_nan
         self.ascent = ExactAscent.of(settings, X, shares)
@@ -164,7 +164,7 @@ class Objective:
     def _taken(self, X, rows, settings, rng, shares):
         """Return values of some rows, or all, and their shares, None for equal ones."""
         by_blocks = not carrier_of(X).in_memory
-        arrays = NUMPY if sparse.issparse(X) or by_blocks else arrays_of(X)
+        arrays = NUMPY if by_blocks else arrays_of(X)
         if rows is not None and shares is not None:
             shares = shares[rows] / shares[rows].sum()
         if rows is not None or by_blocks:
@@ -176,11 +176,9 @@ class Objective:
 
     def _drawn(self, arrays, X, rng):
         """Return draws of binary values from their means, NaN as it is."""
-        xp = arrays.xp
-        unseen = xp.isnan(X)
-        filled = xp.where(unseen, xp.full_like(X, 0.5), X)
+        filled, observed = half_filled(X)
         drawn = arrays.astype(self.model.drawn(filled, rng), X.dtype)
-        return xp.where(unseen, X, drawn)
+        return arrays.xp.where(observed, drawn, X)
 
     def _independent(self):
         """Return the log-likelihood of independent units."""
@@ -321,9 +319,7 @@ class Objective:
         """Return the log-likelihood plus log Z of each row."""
         model = self.model
         if self.missing:
-            xp = arrays_of(X).xp
-            observed = ~xp.isnan(X)
-            filled = xp.where(observed, X, xp.full_like(X, 0.5))
+            filled, observed = half_filled(X)
             return model.variational_bound(params, filled, self.n_mean_field, observed)
         if model.has_exact_posterior:
             return model.log_unnormalised(params, X)

@@ -13,7 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.learning.e_steps import draw_seed, posterior_start
+from sktem.boltzmann.learning.e_steps import posterior_start
+from sktem.boltzmann.machines.model import draw_seed
+from sktem.boltzmann.units import half_filled
 from sktem.e_step.batches import batch_edges
 from sktem.rows.held import carrier_of
 
@@ -181,12 +183,8 @@ def _visible(model, batch, missing, binarize, rng):
     if sparse.issparse(batch):
         batch = batch.toarray()
     arrays = arrays_of(batch)
-    xp = arrays.xp
-    X = arrays.contiguous(arrays.astype(batch, xp.float32))
-    observed = None
-    if missing:
-        observed = ~xp.isnan(X)
-        X = xp.where(observed, X, xp.full_like(X, 0.5))
+    X = arrays.contiguous(arrays.astype(batch, arrays.xp.float32))
+    X, observed = half_filled(X) if missing else (X, None)
     if binarize:
         X = model.drawn(X, rng)
     return X, observed

@@ -469,7 +469,7 @@ class Rounds:
             if not self.has_learned_nothing:
                 return False
             state.move_to(watch.model.initial_params(logits, rng, further))
-            self._begin_again(settings, state, watch)
+            self._begin_again(state, watch)
             return True
         starts = [
             watch.model.initial_params(logits, rng, further)
@@ -483,7 +483,7 @@ class Rounds:
         state.move_to(tops[best])
         return True
 
-    def _begin_again(self, settings, state, watch):
+    def _begin_again(self, state, watch):
         """Lay out the epochs that are left, for a start that has lost likelihood."""
         epoch = self.epochs_of(state)
         self._plan_rest(epoch, self.n_epochs - epoch)

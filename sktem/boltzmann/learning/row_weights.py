@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
 from sktem.arrays import arrays_of, input_arrays
@@ -48,7 +47,7 @@ def weighted_rows(X, sample_weight):
                 "sample_weight must be positive where X is read by blocks: leave out "
                 "the rows of weight zero"
             )
-        X = X[positive] if sparse.issparse(X) else arrays_of(X).take(X, positive)
+        X = arrays_of(X).take(X, positive)
         weights = weights[positive]
     return X, None if (weights == weights[0]).all() else weights, mass
 

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.learning.e_steps import draw_seed
-from sktem.boltzmann.machines.model import Moments
+from sktem.boltzmann.machines.model import Moments, draw_seed
 
 __all__ = ["Replicas", "correlation_of_chains", "cost_of_replicas", "free_moments"]
 
@@ -126,8 +125,10 @@ class Replicas:
         """Let chains of one temperature change places with those of the next."""
         hot, cold = chains[k], chains[k + 1]
 
-        def excess(these):
-            return model.log_ratios(warm, cool, these, self.X, self.observed)
+        def excess(states):
+            data = self.X, self.observed
+            log_density = model.log_densities(warm, states, *data)
+            return log_density - model.log_densities(cool, states, *data)
 
         gain = excess(cold) - excess(hot)
         arrays = arrays_of(gain)

@@ -8,17 +8,17 @@ import numpy as np
 from scipy import sparse
 
 from sktem.boltzmann.kernels.graph_sweeps import log_potentials, pair_sums
+from sktem.boltzmann.machines.elimination import (
+    EliminationPlan,
+    plan_elimination,
+    posterior_plan,
+)
 from sktem.boltzmann.machines.graph_sweeps import (
     CHAINS_PER_BLOCK,
     GraphSweeps,
     product_sums,
 )
 from sktem.boltzmann.machines.model import BoltzmannModel, Moments, entropy
-from sktem.boltzmann.normalisation.elimination import (
-    EliminationPlan,
-    plan_elimination,
-    posterior_plan,
-)
 from sktem.graphs import Graph
 from sktem.kernels.blocks import iterate_blocks, reduce_blocks
 
@@ -208,11 +208,6 @@ class GraphMachine(BoltzmannModel):
         """Return chains of fair coins."""
         return (rng.random((n, self.n_units)) < 0.5).T.astype(np.float32, order="C")
 
-    @property
-    def visible_places(self) -> np.ndarray:
-        """Where the visible units are."""
-        return self.visible
-
     def statistics_of(self, units, pairs) -> np.ndarray:
         """Return mean statistics from means of units and of products along edges."""
         return np.concatenate([units, pairs])
@@ -328,10 +323,6 @@ class GraphMachine(BoltzmannModel):
     def log_densities(self, params, chains, X=None, observed=None) -> np.ndarray:
         """Return the log of the unnormalised probability of each chain, X included."""
         return self.log_potentials(params, chains)
-
-    def log_ratios(self, params, others, chains, X=None, observed=None) -> np.ndarray:
-        """Return by how much chains are more likely than under other parameters."""
-        return self.log_potentials(params - others, chains)
 
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""

@@ -29,7 +29,12 @@ from sktem.boltzmann.kernels.sparse_products import (
     listed_product,
 )
 
-__all__ = ["CompiledOperations", "NamespaceOperations", "operations_of"]
+__all__ = [
+    "CompiledOperations",
+    "NamespaceOperations",
+    "operations_of",
+    "softplus_sums",
+]
 
 #: Products skip zeros where at most this share of the first factor is not zero, and
 #: both are large enough for it to matter.
@@ -300,6 +305,14 @@ class _NamespaceDraws:
         """Return draws of binary units from their means, float32."""
         xp = self.operations.xp
         return xp.astype(self._uniform(tuple(means.shape)) < means, xp.float32)
+
+
+def softplus_sums(fields):
+    """Return the sums over columns of ``log(1 + exp(fields))``, in float64."""
+    arrays = arrays_of(fields)
+    fields = arrays.astype(fields, arrays.xp.float64)
+    values = arrays.xp.logaddexp(arrays.xp.zeros_like(fields), fields)
+    return arrays.xp.sum(values, axis=1)
 
 
 COMPILED = CompiledOperations()

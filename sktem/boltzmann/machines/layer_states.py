@@ -228,38 +228,14 @@ class LayerStates:
 
     def log_densities(self, params, chains, X=None, observed=None):
         """Return the log of the unnormalised probability of each chain."""
-        fields = self._even_potentials(params, chains)
-        out = self._binary_change(fields, fields, (0.0, 0.0), (1.0, 0.0))
-        n_binary = self.layout.n_even - self.layout.first_binary
-        out += n_binary * float(np.log(2.0))
-        out += self._odd_part(self.layout.odd_biases(params), chains)
+        arrays, layout = operations_of(params), self.layout
+        fields = self.even_fields(params, chains) + layout.even_biases(params)
+        binary = arrays.contiguous(fields[:, layout.first_binary :])
+        # Along the path from fields of zero.
+        out = arrays.softplus_change(binary, binary, (0.0, 0.0), (1.0, 0.0))
+        out += binary.shape[1] * float(np.log(2.0))
+        out += arrays.astype(chains @ layout.odd_biases(params), arrays.xp.float64)
         return self._with_others(out, params, fields, X, observed)
-
-    def log_ratios(self, params, others, chains, X=None, observed=None):
-        """Return by how much chains are more likely than under other parameters."""
-        new, old = (self._even_potentials(these, chains) for these in (params, others))
-        out = self._binary_change(new, old, (0.0, 1.0), (1.0, 0.0))
-        odd_biases = self.layout.odd_biases
-        out += self._odd_part(odd_biases(params) - odd_biases(others), chains)
-        out = self._with_others(out, params, new, X, observed)
-        return -self._with_others(-out, others, old, X, observed)
-
-    def _even_potentials(self, params, odd):
-        """Return the fields of the even units with their biases."""
-        return self.even_fields(params, odd) + self.layout.even_biases(params)
-
-    def _binary_change(self, fields, others, old, new):
-        """Return the change of the sums over binary even units along a path."""
-        arrays, n = operations_of(fields), self.layout.first_binary
-        if n:
-            fields = arrays.contiguous(fields[:, n:])
-            others = arrays.contiguous(others[:, n:])
-        return arrays.softplus_change(fields, others, old, new)
-
-    def _odd_part(self, biases, odd):
-        """Return the part of the odd units themselves."""
-        arrays = arrays_of(biases)
-        return arrays.astype(odd @ biases, arrays.xp.float64)
 
     def _with_others(self, out, params, fields, X, observed):
         """Return log-densities with visible units that are not binary, or clamped."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from sktem.boltzmann.machines.enumeration import enumerate_states
 from sktem.boltzmann.machines.layer_states import LayerStates
-from sktem.boltzmann.normalisation.enumeration import enumerate_states
+from sktem.boltzmann.machines.model import draw_seed
+from sktem.boltzmann.sums import hidden_sums
 
 __all__ = ["OddEnumeration", "free_sums", "row_sums"]
 
@@ -33,7 +35,7 @@ def free_sums(layers: LayerStates, params) -> tuple[float, np.ndarray]:
     if layout.n_even < layout.n_odd and not layout.visible_blocks:
         states = enumerate_states(layout.n_even)
         fields = layers.odd_fields(params, states) + layout.odd_biases(params)
-        sums, means = _softplus(fields)
+        sums, means = hidden_sums(fields)
         energies = states @ layout.even_biases(params) + sums
         sides = states, means
     else:
@@ -53,7 +55,7 @@ def row_sums(layers: LayerStates, params, X, shares=None) -> tuple[float, np.nda
     """Return means over rows of a restricted machine, its hidden units summed out."""
     shares = np.full(len(X), 1 / len(X)) if shares is None else shares
     fields = layers.odd_fields(params, X)
-    sums, means = _softplus(fields + layers.layout.odd_biases(params))
+    sums, means = hidden_sums(fields + layers.layout.odd_biases(params))
     values = layers.mean_statistics(X, means, shares=shares)
     return float(shares @ (sums + layers.visible_part(params, X))), values
 
@@ -117,7 +119,7 @@ class OddEnumeration:
         layers, layout, m = self.model.states, self.model.layout, self.model.n_visible
         params = params.astype(np.float64)
         states, fields, energies = _odd_states(layers, params)
-        energies = energies + _softplus(fields[:, m:])[0]
+        energies = energies + hidden_sums(fields[:, m:])[0]
         # Of the visible units by unit: a group has its sum at its first one.
         sums = np.logaddexp(0, fields[:, :m])
         for block in layout.visible_blocks:
@@ -137,8 +139,7 @@ class OddEnumeration:
             uniforms = rng.random((len(shares), 1))
             chosen = (shares.cumsum(axis=1) < uniforms).sum(axis=1)
             odd = states[np.minimum(chosen, len(states) - 1)].astype(np.float32)
-            seed = np.uint64(rng.integers(2**63))
-            narrow = params.astype(np.float32)
+            narrow, seed = params.astype(np.float32), draw_seed(rng)
             out[rows] = self.model.visible_draws(narrow, None, None, odd, seed)
         return out
 
@@ -157,14 +158,7 @@ def _sum_even_units(layers, params, fields):
     The second value is a constant that is to be added to the logarithms.
     """
     blocks, n = layers.layout.visible_blocks, layers.layout.first_binary
-    sums, fields[:, n:] = _softplus(fields[:, n:])
+    sums, fields[:, n:] = hidden_sums(fields[:, n:])
     for block in blocks:
         sums = sums + block.sums_to_means(params, fields)
     return sums, sum(block.constant(params) for block in blocks)
-
-
-def _softplus(fields):
-    """Return the row sums of ``log(1 + exp(fields))``, and the means of the units."""
-    small = np.exp(-np.abs(fields))
-    sums = np.sum(np.maximum(fields, 0.0) + np.log1p(small), axis=1)
-    return sums, np.where(fields >= 0, 1.0, small) / (1.0 + small)

@@ -7,16 +7,16 @@ import copy
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.machines.layer_layout import LayerLayout
-from sktem.boltzmann.machines.layer_operations import operations_of
-from sktem.boltzmann.machines.layer_states import LayerStates
-from sktem.boltzmann.machines.layer_sums import free_sums, row_sums
-from sktem.boltzmann.machines.model import BoltzmannModel, Moments, entropy
-from sktem.boltzmann.normalisation.elimination import (
+from sktem.boltzmann.machines.elimination import (
     POSTERIOR_WIDTH,
     EliminationPlan,
     posterior_plan,
 )
+from sktem.boltzmann.machines.layer_layout import LayerLayout
+from sktem.boltzmann.machines.layer_operations import operations_of, softplus_sums
+from sktem.boltzmann.machines.layer_states import LayerStates
+from sktem.boltzmann.machines.layer_sums import free_sums, row_sums
+from sktem.boltzmann.machines.model import BoltzmannModel, Moments, entropy
 from sktem.graphs import Graph, layered_graph
 from sktem.kernels.blocks import iterate_blocks, reduce_blocks
 
@@ -72,6 +72,8 @@ class LayeredMachine(BoltzmannModel):
         self.variance_floor = variance_floor
         self.sizes, self.gaussian = layout.sizes, layout.gaussian
         self.n_visible, self.n_hidden = layout.n_visible, layout.n_hidden
+        self.visible = np.arange(self.n_visible)
+        self.is_pairwise = not layout.groups and layout.n_normal in (0, self.n_visible)
         self.n_parameters, self.weights_from = layout.n_parameters, layout.weights_from
         self.largest_degree = layout.largest_degree
         self.weighs_rows = len(self.sizes) == 2
@@ -158,11 +160,6 @@ class LayeredMachine(BoltzmannModel):
         """Return chains of fair coins, (n, n_odd)."""
         coins = (rng.random((n, self.layout.n_odd)) < 0.5).astype(np.float32)
         return coins if like is None else arrays_of(like).asarray(coins)
-
-    @property
-    def visible_places(self):
-        """Where the visible units are: in front."""
-        return np.arange(self.n_visible)
 
     def statistics_of(self, units, pairs):
         """Return mean statistics from means of units and of products along edges."""
@@ -297,6 +294,15 @@ class LayeredMachine(BoltzmannModel):
             states * (self.n_parameters + 20 * self.layout.n_units) + n_rows * per_row
         )
 
+    @property
+    def elimination_bounds(self) -> tuple[int, float]:
+        """Width of the narrowest plan of all units, and its steps."""
+        if self.gaussian:
+            # Integrated out, the visible units join all units of the first layer.
+            return self.sizes[1] - 1, 1.0
+        pairs = zip(self.sizes, self.sizes[1:], strict=False)
+        return max((min(pair), float(max(pair))) for pair in pairs)
+
     def _hidden_problem(self, params, X):
         """Return fields of the hidden units given X, and the weights between them."""
         layout = self.layout
@@ -323,10 +329,6 @@ class LayeredMachine(BoltzmannModel):
     def log_densities(self, params, chains, X=None, observed=None):
         """Return the log of the unnormalised probability of each chain."""
         return self.states.log_densities(params, chains, X, observed)
-
-    def log_ratios(self, params, others, chains, X=None, observed=None):
-        """Return by how much chains are more likely than under other parameters."""
-        return self.states.log_ratios(params, others, chains, X, observed)
 
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
@@ -368,12 +370,9 @@ class LayeredMachine(BoltzmannModel):
         if self.plan is not None:
             fields, weights = self._hidden_problem(params, X)
             return out + self._exact_plan.log_sums(fields, weights, self.n_jobs)
-        arrays = arrays_of(params)
-        xp, params = arrays.xp, arrays.astype(params, X.dtype)
+        params = arrays_of(params).astype(params, X.dtype)
         fields = X @ self.layout.weights_between(params, 0)
-        fields = fields + self.layout.odd_biases(params)
-        terms = xp.logaddexp(xp.zeros_like(fields), fields)
-        return out + xp.sum(terms, axis=1, dtype=xp.float64)
+        return out + softplus_sums(fields + self.layout.odd_biases(params))
 
     def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return the mean-field lower bound of `log_unnormalised`."""

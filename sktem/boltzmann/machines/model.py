@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from sktem.arrays import arrays_of
+from sktem.boltzmann.machines.elimination import EliminationPlan
 from sktem.boltzmann.machines.layer_operations import operations_of
-from sktem.boltzmann.normalisation.elimination import EliminationPlan
 from sktem.graphs import Graph
 
-__all__ = ["BoltzmannModel", "Moments", "entropy"]
+__all__ = ["BoltzmannModel", "Moments", "draw_seed", "entropy"]
 
 #: Parameters are held within these bounds: a probability beyond is 0 or 1.
 LARGEST_PARAMETER = 1000.0
@@ -70,6 +70,12 @@ class BoltzmannModel(ABC):
         Whether the visible units are real-valued.
     weighs_rows : bool
         Whether `rows_exact` takes weights of rows.
+    visible : ndarray of int
+        Where the visible units are among those of `as_graph`, if they are binary.
+    is_pairwise : bool
+        Whether it is a pairwise model of binary units, Gaussian ones integrated out.
+    elimination_bounds : tuple of (int, float) or None
+        Least width and steps of a plan of all units, None where it has to be found.
     row_axis : int
         That of the rows or chains in arrays of chains.
     """
@@ -80,7 +86,10 @@ class BoltzmannModel(ABC):
     weights_from: int
     largest_degree: int
     dtype: np.dtype
+    visible: np.ndarray
 
+    is_pairwise = True
+    elimination_bounds: Any = None
     gaussian = False
     weighs_rows = False
     row_axis = 0
@@ -181,11 +190,6 @@ class BoltzmannModel(ABC):
     @abstractmethod
     def weights_by_unit(self, params) -> Any:
         """Return the weights, or other values of edges, as users see them."""
-
-    @property
-    @abstractmethod
-    def visible_places(self) -> np.ndarray:
-        """Where the visible units are among those of `as_graph`, if they are binary."""
 
     @abstractmethod
     def statistics_of(self, units, pairs) -> np.ndarray:
@@ -445,23 +449,6 @@ class BoltzmannModel(ABC):
         """
 
     @abstractmethod
-    def log_ratios(self, params, others, chains, X=None, observed=None) -> Any:
-        """Return by how much chains are more likely than under other parameters.
-
-        Parameters
-        ----------
-        params, others : array of shape (n_parameters,)
-            Parameters.
-        chains, X, observed : array
-            As in `log_densities`.
-
-        Returns
-        -------
-        array of shape (n,)
-            Differences of `log_densities`.
-        """
-
-    @abstractmethod
     def hidden_means(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field.
 
@@ -672,6 +659,11 @@ class BoltzmannModel(ABC):
         clipped = xp.clip(params, -LARGEST_PARAMETER, LARGEST_PARAMETER)
         params[...] = xp.where(xp.isnan(params), xp.zeros_like(params), clipped)
         return int(xp.count_nonzero(wrong))
+
+
+def draw_seed(rng) -> np.uint64:
+    """Return a seed for draws inside compiled loops."""
+    return np.uint64(rng.integers(2**63))
 
 
 def entropy(means):

@@ -7,12 +7,9 @@ constant ``sum J_ij - sum h_i``.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sktem.arrays import arrays_of
-from sktem.boltzmann.normalisation.brackets import PartitionBracket
 
-__all__ = ["shifted", "spin_constant", "spin_moments", "spin_parameters"]
+__all__ = ["spin_constant", "spin_moments", "spin_parameters"]
 
 
 def spin_parameters(model, params):
@@ -42,16 +39,3 @@ def spin_moments(model, values):
     out[:m] = 2.0 * out[:m] - 1.0
     out[m:] = 4.0 * out[m:] + 1.0
     return out
-
-
-def shifted(estimate, constant):
-    """Return an estimate of log Z plus a constant."""
-    if isinstance(estimate, PartitionBracket):
-        forward, reverse = (
-            shifted(end, constant) for end in (estimate.forward, estimate.reverse)
-        )
-        return replace(
-            estimate, value=estimate.value + constant, forward=forward,
-            reverse=reverse, least=estimate.least + constant,
-        )  # fmt: skip
-    return replace(estimate, value=estimate.value + constant)

@@ -8,7 +8,7 @@ so that the mean of their weights stays unbiased.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -59,6 +59,10 @@ class AISResult:
     effective_sample_size: float
     n_runs: int
     n_temperatures: int
+
+    def shifted(self, constant) -> AISResult:
+        """Return the estimate of log Z plus a constant."""
+        return replace(self, value=self.value + constant)
 
 
 def annealed_importance_sampling(

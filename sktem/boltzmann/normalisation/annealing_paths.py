@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.learning.e_steps import draw_seed
 from sktem.boltzmann.machines.graph_machine import GraphMachine
-from sktem.boltzmann.machines.layer_operations import operations_of
+from sktem.boltzmann.machines.layer_operations import operations_of, softplus_sums
+from sktem.boltzmann.machines.model import draw_seed
 
 __all__ = ["GraphPath", "LayerPath", "new_path"]
 
@@ -180,7 +180,7 @@ class LayerPath:
         others = xp.broadcast_to(self.odd, (n, layout.n_odd))
         self.others = operations.copy(operations.astype(others, xp.float32))
         binary = logits[:, self.first_binary :]
-        constant = _softplus_sums(binary) + _softplus_sums(self.others)
+        constant = softplus_sums(binary) + softplus_sums(self.others)
         if self.groups is not None:
             constant += self.groups.log_sums(self.params, logits)
         return logits, constant + 0.5 * m * float(np.log(2 * np.pi))
@@ -254,11 +254,3 @@ class LayerPath:
 
     #: Odd units and then even ones: on the even ones, its own reverse.
     move_back = move
-
-
-def _softplus_sums(fields):
-    """Return the sum over columns of ``log(1 + exp(fields))``, in float64."""
-    arrays = arrays_of(fields)
-    fields = arrays.astype(fields, arrays.xp.float64)
-    values = arrays.xp.logaddexp(arrays.xp.zeros_like(fields), fields)
-    return arrays.xp.sum(values, axis=1)

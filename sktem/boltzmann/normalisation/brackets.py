@@ -64,6 +64,16 @@ class PartitionBracket:
     reverse: AISResult
     least: float = float("-inf")
 
+    def shifted(self, constant) -> PartitionBracket:
+        """Return the bracket of log Z plus a constant."""
+        return replace(
+            self,
+            value=self.value + constant,
+            forward=self.forward.shifted(constant),
+            reverse=self.reverse.shifted(constant),
+            least=self.least + constant,
+        )
+
     @property
     def _crossed(self) -> bool:
         """Whether the reverse estimate is the lower one, beyond both errors."""

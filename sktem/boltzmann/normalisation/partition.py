@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.arrays import arrays_of
+from sktem.boltzmann.machines.elimination import plan_elimination
 from sktem.boltzmann.machines.layer_sums import OddEnumeration
 from sktem.boltzmann.normalisation.ais import (
     AISResult,
@@ -17,7 +18,6 @@ from sktem.boltzmann.normalisation.brackets import (
     PartitionBracket,
     bracket_log_partition,
 )
-from sktem.boltzmann.normalisation.elimination import plan_elimination
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
@@ -146,7 +146,7 @@ class ExactPartition:
         if clamped is None:
             return None
         plan, fields, weights = clamped
-        return plan.draw(fields, weights, rng)[self.model.visible_places].T
+        return plan.draw(fields, weights, rng)[self.model.visible].T
 
     def means_given(self, params, X, observed):
         """Return exact means of the visible units given those that are observed.
@@ -168,7 +168,7 @@ class ExactPartition:
             return None
         plan, fields, weights = clamped
         means = plan.marginals(fields, weights, large=True)[1]
-        return means[self.model.visible_places].T
+        return means[self.model.visible].T
 
     def _clamped(self, params, X, observed):
         """Return plan, fields and weights with observed units held by their fields."""
@@ -184,9 +184,7 @@ class ExactPartition:
         # No neighbour can draw a unit away from its value but once in exp(50) times.
         hold = 50.0 + float(np.max(total + np.abs(biases)))
         fields = np.repeat(biases[:, None], len(X), axis=1)
-        fields[self.model.visible_places] += np.where(
-            observed, hold * (2.0 * X - 1.0), 0.0
-        ).T
+        fields[self.model.visible] += np.where(observed, hold * (2.0 * X - 1.0), 0.0).T
         return plan, fields, weights
 
     def _plan_of(self, params):
@@ -204,15 +202,9 @@ class ExactPartition:
 
     def _too_wide(self):
         """Return whether layers are too wide, without looking for a plan."""
-        sizes = getattr(self.model, "sizes", None)
-        if sizes is None:
+        if self.model.elimination_bounds is None:
             return False
-        if self.model.gaussian:
-            # Integrated out, the visible units join all units of the first layer.
-            width, steps = sizes[1] - 1, 1.0
-        else:
-            pairs = zip(sizes, sizes[1:], strict=False)
-            width, steps = max((min(pair), float(max(pair))) for pair in pairs)
+        width, steps = self.model.elimination_bounds
         entries = steps * 2.0 ** min(width, 2 * LARGEST_WIDTH)
         return width > LARGEST_WIDTH or PER_ENTRY * entries > self.n_operations
 
@@ -222,11 +214,8 @@ def exact_partition(model, n_operations=float("inf")):
 
     Machines with visible units of several kinds are no pairwise models of binary units.
     """
-    layout = getattr(model, "layout", None)
-    several = layout is not None and (
-        layout.groups or 0 < layout.n_normal < layout.n_visible
-    )
-    return (OddEnumeration if several else ExactPartition)(model, n_operations)
+    kind = ExactPartition if model.is_pairwise else OddEnumeration
+    return kind(model, n_operations)
 
 
 class PartitionPolicy(NamedTuple):

@@ -155,7 +155,9 @@ def test_a_stream_takes_changed_parameters_or_refuses_them():
         machine.set_params(n_hidden=4).partial_fit(X, y)
     machine.set_params(n_hidden=3, weight_decay=0.3).partial_fit(X, y)
     assert machine.weight_decay_ == 0.3
-    assert machine.set_params(weight_decay="auto").partial_fit(X, y).weight_decay_ == 0.3
+    assert (
+        machine.set_params(weight_decay="auto").partial_fit(X, y).weight_decay_ == 0.3
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 
 from sktem import BoltzmannMachineClassifier, BoltzmannMachineRegressor
 from sktem.boltzmann.conditional.real_outputs import RealOutputs
-from sktem.boltzmann.conditional.sums import BLOCK
+from sktem.boltzmann.sums import BLOCK
 from sktem.evaluation import enumerate_states
 from sktem.exceptions import FitWarning
 

@@ -8,7 +8,6 @@ from sktem.boltzmann.learning.e_steps import (
     GibbsPosterior,
     HybridPosterior,
     MeanFieldPosterior,
-    draw_seed,
     posterior_start,
 )
 from sktem.boltzmann.learning.loop import run_epochs
@@ -17,7 +16,7 @@ from sktem.boltzmann.learning.rounds import RoundPolicy, Rounds
 from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.learning.state import ContrastiveSettings, ContrastiveState
 from sktem.boltzmann.machines.graph_machine import GraphMachine
-from sktem.boltzmann.machines.model import Moments
+from sktem.boltzmann.machines.model import Moments, draw_seed
 from sktem.e_step.random import spawn_generators
 from sktem.evaluation import enumerate_moments
 from sktem.graphs import Graph, grid_graph

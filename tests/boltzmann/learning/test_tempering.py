@@ -23,20 +23,6 @@ def test_densities_of_chains_sum_to_the_partition_function(kind):
     assert found == pytest.approx(exact, abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_ratios_are_of_densities(kind):
-    model, params, _ = problem(kind)
-    rng = np.random.default_rng(1)
-    chains, others = model.new_chains(20, rng, params), 0.5 * params
-    X, seen = rng.random((20, model.n_visible)) < 0.5, rng.random(model.n_visible) < 0.5
-    clamped = X.astype(np.float32), np.tile(seen, (20, 1))
-    for data in [(None, None), clamped]:
-        new, old = (model.log_densities(p, chains, *data) for p in (params, others))
-        ratios = model.log_ratios(params, others, chains, *data)
-        np.testing.assert_allclose(ratios, new - old, atol=1e-4)
-        assert np.abs(ratios).max() > 0.1
-
-
 @pytest.mark.parametrize("kind", ["restricted", "deep", "gaussian"])
 def test_densities_of_chains_given_rows_sum_to_those_of_the_rows(kind):
     model, params, exact = problem(kind)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.learning.e_steps import draw_seed
 from sktem.boltzmann.machines import layer_operations
 from sktem.boltzmann.machines.layer_operations import NamespaceOperations, operations_of
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
+from sktem.boltzmann.machines.model import draw_seed
 from sktem.boltzmann.normalisation.ais import posterior_log_sums
 from sktem.boltzmann.normalisation.annealing_paths import LayerPath
 from sktem.evaluation import annealed_importance_sampling

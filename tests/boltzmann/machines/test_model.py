@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from sktem.boltzmann.learning.e_steps import draw_seed, posterior_start
+from sktem.boltzmann.learning.e_steps import posterior_start
+from sktem.boltzmann.machines.elimination import plan_elimination
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
-from sktem.boltzmann.normalisation.elimination import plan_elimination
+from sktem.boltzmann.machines.model import draw_seed
 from sktem.evaluation import enumerate_moments, enumerate_states
 from sktem.graphs import Graph, grid_graph, layered_graph
 

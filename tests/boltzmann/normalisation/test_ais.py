@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from sktem.boltzmann.machines.elimination import plan_elimination
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.normalisation.ais import posterior_log_sums, reliable_log_partition
-from sktem.boltzmann.normalisation.elimination import plan_elimination
 from sktem.evaluation import annealed_importance_sampling, enumerate_states
 from sktem.graphs import Graph, grid_graph, layered_graph
 

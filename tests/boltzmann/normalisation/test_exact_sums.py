@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sktem.boltzmann.normalisation.elimination import plan_elimination
+from sktem.boltzmann.machines.elimination import plan_elimination
 from sktem.evaluation import enumerate_moments, enumerate_states
 from sktem.graphs import Graph, grid_graph
 from tests.boltzmann.normalisation.transfer_matrix import grid_log_partition

@@ -180,7 +180,7 @@ class EliminationPlan:
         log_sums, pairs = self._run(fields, weights, n_jobs, use, rows)
         return log_sums, means, np.sum(pairs, axis=0)
 
-    def draw(self, fields, weights, rng, n_jobs=None, n_draws=None):
+    def draw(self, fields, weights, rng, n_draws=None):
         """Return exact and independent draws.
 
         Parameters
@@ -191,8 +191,6 @@ class EliminationPlan:
             Weights of the edges of the graph.
         rng : numpy.random.Generator
             Source of randomness.
-        n_jobs : int or None, default=None
-            Threads.
         n_draws : int or None, default=None
             Draws of the only row of `fields`; None means one draw of each row.
 
@@ -213,7 +211,7 @@ class EliminationPlan:
                 start, stop,
             )  # fmt: skip
 
-        self._run(fields, weights, n_jobs, use, self._few_rows)
+        self._run(fields, weights, None, use, self._few_rows)
         return states
 
     @property

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, log_softmax, logsumexp, softmax
 
-from sktem.boltzmann.conditional.sums import blocks, hidden_sums, log_sums
+from sktem.boltzmann.sums import blocks, hidden_sums, log_sums
 
 
 @pytest.mark.parametrize("n_hidden", [0, 1, 5, 512, 2500])
