@@ -9,13 +9,14 @@ from scipy import sparse
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.learning.e_steps import ExactPosterior
-from sktem.boltzmann.learning.loop import run_epochs
+from sktem.boltzmann.learning.loop import ContrastiveEpochs
 from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.learning.state import ContrastiveState
 from sktem.boltzmann.machines.layer_states import LayerStates
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.setup import new_settings
 from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.loop.runner import run_epochs
 from sktem.rows.held import carrier_of
 
 __all__ = ["pretrained"]
@@ -138,7 +139,7 @@ def learn_layers(settings, X, units, params, generators, n_epochs) -> None:
         )
         start = machine.initial_params(logits, generators.initialisation)
         state = ContrastiveState(start, generators)
-        run_epochs(own, data, state)
+        run_epochs(ContrastiveEpochs(own, data, state, None), state)
         if state.interrupted:
             raise state.interrupted
         learned = state.params

@@ -23,6 +23,7 @@ from sktem.boltzmann.fit_warnings import (
     warn_of_stream,
 )
 from sktem.boltzmann.fitted import FittedMachine
+from sktem.boltzmann.learning.loop import MachineFit
 from sktem.boltzmann.learning.row_weights import (
     check_weights,
     mean_of,
@@ -35,7 +36,6 @@ from sktem.boltzmann.machines.spins import spin_parameters
 from sktem.boltzmann.normalisation.ais import AISResult
 from sktem.boltzmann.normalisation.brackets import PartitionBracket
 from sktem.boltzmann.normalisation.partition import METHODS, LogPartition
-from sktem.boltzmann.run import MachineFit
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.tables import holds_labels, is_tabular
@@ -483,7 +483,7 @@ class LatentBoltzmannMachine(
             if warm and self._stream.state is not None:
                 history = copy.deepcopy(getattr(self, "history_", History()))
                 shape = (X.shape[0], self.n_chains_e)
-                return self._stream.goes_on(params, history, shape, settings.averaging)
+                return self._stream.resumed(params, history, shape, settings.averaging)
             generators = spawn_generators(seed_sequence(self.random_state))
             if warm:
                 return ContrastiveState(params, generators)

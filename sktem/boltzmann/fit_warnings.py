@@ -77,10 +77,10 @@ LIMITS = MachineLimits()
 def warn_of_fit(settings, state, n_rows, X, units) -> None:
     """Warn of likelihoods that are too low or still rise, of chance, and of events."""
     if settings.tol is not None and settings.n_epochs:
-        rounds = state.rounds
-        best = rounds.best[0] if settings.adaptive else rounds.seen
+        rounds, reference = state.rounds, state.rounds.reference
+        best = rounds.best.value if settings.adaptive else rounds.seen
         chance = None
-        if not state.rounds.n_left_out:
+        if not reference.n_left_out:
             # The log-likelihood alone.
             best += settings.prior.value(settings.model, state.estimate)
             chance = _chance(settings, state, best, n_rows)
@@ -88,10 +88,7 @@ def warn_of_fit(settings, state, n_rows, X, units) -> None:
         _warn_of_tails(rounds, best, X, units)
         # Under a prior parameters gain less by chance, and real gains may be small:
         # there is a doubt where pairs of columns depend no more than by chance.
-        gain, by_chance = (
-            best - state.rounds.base,
-            state.rounds.dependence < LIMITS.dependent,
-        )
+        gain, by_chance = best - reference.base, reference.dependence < LIMITS.dependent
         doubt = not settings.prior.strength or (gain > LIMITS.large_gain and by_chance)
         if state.converged and chance is not None and doubt:
             warn_user(chance, FitWarning)
@@ -103,13 +100,14 @@ def _chance(settings, state, best, n_rows):
 
     Of many rows, twice their gain has a mean of one for each parameter (Wilks 1938).
     """
-    gain, n_visible = n_rows * (best - state.rounds.base), settings.model.n_visible
+    reference, n_visible = state.rounds.reference, settings.model.n_visible
+    gain = n_rows * (best - reference.base)
     n_more = len(state.params) - n_visible
     if n_visible < 64 and not settings.model.gaussian:
         # No distribution of binary units has more parameters.
         n_more = min(n_more, 2**n_visible - 1 - n_visible)
     # Where no pair of columns depends on each other, twice as much is in doubt.
-    most = n_more if state.rounds.dependence < LIMITS.dependent else n_more / 2
+    most = n_more if reference.dependence < LIMITS.dependent else n_more / 2
     if not 0 < gain < most:
         return None
     decay = settings.prior.strength
@@ -156,7 +154,7 @@ def _warn_of_tails(rounds, best, X, units):
             FitWarning,
         )
         return
-    alone = rounds.base + sum(gains.values())
+    alone = rounds.reference.base + sum(gains.values())
     skewed = [name for name, gain in gains.items() if gain > LIMITS.skewed]
     if skewed and alone > best:
         warn_user(
@@ -170,20 +168,20 @@ def _warn_of_tails(rounds, best, X, units):
 
 def _warn_of_likelihood(settings, state, best, chance):
     """Warn if the likelihood is too low, or still rises, which may be by chance."""
-    rounds = state.rounds
-    if rounds.n_left_out and rounds.learns_nothing(best):
+    rounds, reference = state.rounds, state.rounds.reference
+    if reference.n_left_out and rounds.learns_nothing(best):
         warn_user(
-            f"The {rounds.n_left_out} rows that were left out of the fit are about as "
-            f"likely under independent units ({rounds.base:.4g} per row) as after it "
-            f"({best:.4g}): the columns do not depend on each other, or not in a way "
-            "that was found. Try more hidden units, another random_state, or more "
-            "rows.",
+            f"The {reference.n_left_out} rows that were left out of the fit are about "
+            f"as likely under independent units ({reference.base:.4g} per row) as "
+            f"after it ({best:.4g}): the columns do not depend on each other, or not "
+            "in a way that was found. Try more hidden units, another random_state, or "
+            "more rows.",
             FitWarning,
         )
     elif rounds.has_fallen(best):
         warn_user(
             f"The log-likelihood after the fit, {best:.4g} per row, is below "
-            f"that of independent units, {rounds.base:.4g}: {_reason(settings)}",
+            f"that of independent units, {reference.base:.4g}: {_reason(settings)}",
             FitWarning,
         )
     elif not state.converged and rounds.epochs_of(state) >= rounds.n_epochs:
@@ -194,27 +192,27 @@ def _warn_of_likelihood(settings, state, best, chance):
         warn_user(
             f"The fit has not converged after {rounds.n_epochs} epochs: the last "
             f"{last} changed the log-likelihood{_of_rows(state)} by "
-            f"{state.rounds.rise:.3g} per row and left it at {best:.4g} "
-            f"({state.rounds.base:.4g} for independent units). {advice}",
+            f"{rounds.rise:.3g} per row and left it at {best:.4g} "
+            f"({reference.base:.4g} for independent units). {advice}",
             ConvergenceWarning,
         )
-    elif state.rounds.normal is not None and state.rounds.normal - best > max(
-        LIMITS.far * (state.rounds.normal - state.rounds.base),
+    elif reference.normal is not None and reference.normal - best > max(
+        LIMITS.far * (reference.normal - reference.base),
         LIMITS.far_by_column * settings.model.n_visible,
     ):
         warn_user(
             f"The log-likelihood after the fit, {best:.4g} per row, is below that "
-            f"of one normal density with all covariances, {state.rounds.normal:.4g}: "
+            f"of one normal density with all covariances, {reference.normal:.4g}: "
             "few binary units are a poor model of strong linear correlations. Whiten "
             "the columns first, as PCA(whiten=True) does, or add hidden units.",
             FitWarning,
         )
-    elif settings.model.n_hidden and rounds.largest - best > max(
-        rounds.by_chance, LIMITS.unlike * (rounds.largest - rounds.base)
+    elif settings.model.n_hidden and reference.largest - best > max(
+        reference.by_chance, LIMITS.unlike * (reference.largest - reference.base)
     ):
         warn_user(
             f"The log-likelihood after the fit, {best:.4g} per row, is below that of "
-            f"the shares of the distinct rows, {rounds.largest:.4g}, by more than "
+            f"the shares of the distinct rows, {reference.largest:.4g}, by more than "
             "chance: columns depend on each other in a way that was not found. Try "
             "more hidden units, or another random_state.",
             FitWarning,
@@ -223,7 +221,7 @@ def _warn_of_likelihood(settings, state, best, chance):
 
 def _of_rows(state):
     """Return which rows a log-likelihood is of, where it is not of those learned."""
-    n = state.rounds.n_left_out
+    n = state.rounds.reference.n_left_out
     return f" of {n} rows that were left out" if n else ""
 
 

@@ -128,7 +128,7 @@ class BoltzmannStream(StreamRunner):
         stream.repeats = copy.deepcopy(state.generators.indices)
         stream.state = replace(
             state.mapped(arrays_of(state.params).copy),
-            rounds=state.rounds.forgotten(state),
+            rounds=state.rounds.restarted(state),
             replicas=copy.deepcopy(state.replicas),
             history=History(),
         )
@@ -272,7 +272,7 @@ class BoltzmannStream(StreamRunner):
         params = self.model.initial_params(units.logits, generators.initialisation)
         return units, ContrastiveState(params, generators)
 
-    def goes_on(self, params, history, shape, averaging):
+    def resumed(self, params, history, shape, averaging):
         """Return the state that a fit continues."""
         arrays = arrays_of(params)
         state = self.state.mapped(arrays.copy)
@@ -285,7 +285,7 @@ class BoltzmannStream(StreamRunner):
         return replace(
             state,
             history=history,
-            rounds=state.rounds.forgotten(state),
+            rounds=state.rounds.restarted(state),
             replicas=copy.deepcopy(state.replicas),
             stopped=False,
             interrupted=None,

@@ -47,8 +47,8 @@ def test_likelihood_and_gradient_are_those_of_repeated_rows(kind):
         params = model.initial_params(units.logits, np.random.default_rng(1))
         value, gradient = ascent.evaluate(params.astype(np.float64))
         measured = watch.measure(params, 0)[0]
-        found.append([*units.logits, units.log_scale, watch.base, measured, value,
-                      *gradient, watch.normal or 0.0])  # fmt: skip
+        found.append([*units.logits, units.log_scale, measured, value, *gradient,
+                      watch.reference.base, watch.reference.normal or 0.0])  # fmt: skip
     np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-6)
 
 
@@ -126,13 +126,15 @@ def test_chance_dependence_is_that_of_rows_of_such_weights(global_random_seed):
         weights = rng.exponential(size=600) ** rng.choice([1, 4])
         shares = weights / weights.sum()
         units = VisibleUnits.of(rows, "binary", weights)
-        found.append(Objective(settings, units, rows, 0, 5, shares).dependence)
+        found.append(
+            Objective(settings, units, rows, 0, 5, shares).reference.dependence
+        )
     # Of heavy weights it is somewhat below 0, since variances have errors too.
     assert -0.5 - 4 / 40**0.5 < np.mean(found) < 4 / 40**0.5
     # The negative control: columns of which one is another.
     rows[:, 0], shares = rows[:, 1], rng.dirichlet(np.ones(600))
     units = VisibleUnits.of(rows, "binary", shares)
-    assert Objective(settings, units, rows, 0, 5, shares).dependence > 3
+    assert Objective(settings, units, rows, 0, 5, shares).reference.dependence > 3
 
 
 def test_equal_weights_change_no_bit():

@@ -10,29 +10,82 @@ a step along the difference (M.1, M.2).
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from sktem.arrays import arrays_of
+from sktem.boltzmann.learning.objective import Objective
 from sktem.boltzmann.learning.positive_phase import Batches
 from sktem.boltzmann.learning.row_weights import RowOrder
+from sktem.boltzmann.learning.state import ContrastiveSettings
 from sktem.boltzmann.learning.steps import average, m_step
 from sktem.boltzmann.learning.tempering import Replicas, free_moments
 from sktem.boltzmann.machines.model import draw_seed
+from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.batches import BufferedSelector, batch_edges
-from sktem.loop.runner import run_epochs as run
+from sktem.loop.runner import run_epochs
 from sktem.rows.held import carrier_of
 
-__all__ = ["run_epochs", "update"]
+__all__ = ["ContrastiveEpochs", "MachineFit", "update"]
 
 
-def run_epochs(settings, X, state, on_epoch=None, watch=None, shares=None) -> None:
-    """Run until the last epoch, convergence, or until `on_epoch` says to stop.
+@dataclass(frozen=True)
+class MachineFit:
+    """Fixed parts of a fit.
 
-    Ctrl-C ends the run with the parameters of the last finished epoch.
+    Attributes
+    ----------
+    settings : ContrastiveSettings
+        Settings of the run.
+    units : VisibleUnits
+        The visible units.
+    inputs : array or sparse matrix of shape (n_rows, n_visible)
+        Visible values.
+    n_mean_field : int
+        Mean-field iterations of the bound that is watched where values are missing.
+    shares : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows, whose sum is 1.
+    verbose : int, default=0
+        Whether measurements of the likelihood print how far they are.
+    is_warm : bool, default=False
+        Whether the start is that of a fit before.
     """
-    run(ContrastiveEpochs(settings, X, state, watch, shares), state, on_epoch)
+
+    settings: ContrastiveSettings
+    units: VisibleUnits
+    inputs: Any
+    n_mean_field: int
+    shares: Any = None
+    verbose: int = 0
+    is_warm: bool = False
+
+    def run(self, state, on_epoch) -> None:
+        """Run the loop from a state, which is changed."""
+        watch = self._watch(state)
+        epochs = ContrastiveEpochs(
+            self.settings, self.inputs, state, watch, self.shares
+        )
+        run_epochs(epochs, state, on_epoch)
+
+    def _watch(self, state):
+        """Return the measure of the likelihood, or None."""
+        settings = self.settings
+        if settings.tol is None or not settings.n_epochs:
+            return None
+        rounds = state.rounds
+        if rounds.seed is None:
+            rounds.seed = int(state.generators.monitoring.integers(2**63))
+        watch = Objective(
+            settings, self.units, self.inputs, rounds.seed, self.n_mean_field,
+            self.shares, self.verbose, rounds.policy,
+        )  # fmt: skip
+        if not self.is_warm and watch.is_estimated(state.params):
+            # Small random weights: independent units, nearly.
+            watch.value_of_start = watch.reference.base
+        return watch
 
 
 class ContrastiveEpochs:

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.learning.ascent import ExactAscent
+from sktem.boltzmann.learning.rounds import Reference
 from sktem.boltzmann.learning.row_weights import mean_of, thinned
 from sktem.boltzmann.normalisation.ais import posterior_log_sums, reliable_log_partition
 from sktem.boltzmann.normalisation.brackets import log_sum_over
@@ -85,24 +86,14 @@ class Objective:
 
     Attributes
     ----------
-    base : float
-        Mean log-likelihood of independent units with the means of the columns.
-    dependence : float
-        How many standard deviations the sum of the squared correlations of columns is
-        above that of independent ones; NaN where it is not known.
-    normal : float or None
-        That of one normal density with all covariances, if the units are Gaussian and
-        the rows are enough for it.
+    reference : Reference
+        What the values are compared with.
     is_exact : bool
         Whether the last measurement was exact.
     ascent : ExactAscent or None
         The exact gradient as well, where it is cheap.
     value_of_start : float or None
         The value where the run begins, if it is known.
-    largest : float
-        The mean log-likelihood of the rows under their own distribution.
-    by_chance : float
-        By how much that is hardly ever above the truth; inf where rows are few.
     left_out : ndarray of int or None
         The rows that are measured and not learned from.
     by_row : ndarray or None
@@ -149,12 +140,17 @@ class Objective:
         self.is_sample = chosen is not None
         self.partition = exact_partition(self.model, self.limits.n_operations)
         self.value_of_start = None
-        self.largest, self.by_chance = self._own_distribution()
-        self.base = self._independent()
-        self.dependence = self._dependence()
-        self.normal = None
-        if units.kind == "gaussian":
-            self.normal = self._one_normal()
+        largest, by_chance = self._own_distribution()
+        self.reference = Reference(
+            self._independent(),
+            self._one_normal() if units.kind == "gaussian" else None,
+            self._dependence(),
+            largest,
+            by_chance,
+            0 if self.left_out is None else len(self.left_out),
+            settings.tol or 0.0,
+            self.model.n_visible,
+        )
 
     def _can_leave_out(self, settings, X, policy):
         """Return whether the rows are enough for some to be left out."""
@@ -259,7 +255,7 @@ class Objective:
         mean = float(mean_of(values, self.shares)) - self.units.log_scale
         self.by_row = arrays_of(values).to_numpy(values) if self.is_sample else None
         if log_partition is None:
-            least = mean - self.largest
+            least = mean - self.reference.largest
             if chains is not None:
                 least = max(least, log_sum_over(self.model, params, chains))
             log_partition, error = self._estimated(params, least, n_updates, rng)

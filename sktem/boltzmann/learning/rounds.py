@@ -15,7 +15,7 @@ import numpy as np
 from sktem.arrays import arrays_of
 from sktem.boltzmann.learning.tempering import correlation_of_chains, cost_of_replicas
 
-__all__ = ["Measure", "RoundPolicy", "Rounds", "round_ends"]
+__all__ = ["Measure", "Reference", "RoundPolicy", "Rounds", "round_ends"]
 
 
 class RoundPolicy(NamedTuple):
@@ -118,6 +118,49 @@ class Measure(NamedTuple):
         return float(np.hypot(error, np.std(change, ddof=1) / len(change) ** 0.5))
 
 
+class Reference(NamedTuple):
+    """What the log-likelihoods of a fit are compared with, see `Objective`.
+
+    Attributes
+    ----------
+    base : float, default=nan
+        Mean log-likelihood of independent units with the means of the columns.
+    normal : float or None, default=None
+        That of one normal density with all covariances, if the units are Gaussian and
+        the rows are enough for it.
+    dependence : float, default=nan
+        How many standard deviations the sum of the squared correlations of columns is
+        above that of independent ones; NaN where it is not known.
+    largest : float, default=inf
+        The mean log-likelihood of the rows under their own distribution.
+    by_chance : float, default=inf
+        By how much that is hardly ever above the truth; inf where rows are few.
+    n_left_out : int, default=0
+        Rows that are measured and not learned from.
+    tol : float, default=0
+        Tolerance of the fit.
+    n_visible : int, default=1
+        Visible units.
+    """
+
+    base: float = float("nan")
+    normal: float | None = None
+    dependence: float = float("nan")
+    largest: float = float("inf")
+    by_chance: float = float("inf")
+    n_left_out: int = 0
+    tol: float = 0.0
+    n_visible: int = 1
+
+
+class Best(NamedTuple):
+    """The best log-likelihood of a run, its parameters, and the chains of the model."""
+
+    value: float
+    params: Any
+    chains: Any
+
+
 def round_ends(
     n_epochs, n_updates, adaptive, ascends=False, policy=None, length=None
 ) -> list[int]:
@@ -150,18 +193,8 @@ class Rounds:
         The rules.
     seed : int or None
         Seed of the measures of the log-likelihood.
-    base : float
-        Log-likelihood of independent units.
-    normal : float or None
-        That of one normal density with all covariances, where it is known.
-    dependence, largest, by_chance : float
-        Of the columns, and of the distribution of the rows, see `Objective`.
-    tol : float
-        Tolerance of the fit.
-    n_visible : int
-        Visible units.
-    n_left_out : int
-        Rows on which the log-likelihood is measured, and which are not learned from.
+    reference : Reference
+        What the log-likelihood is compared with.
     epochs_before, updates_before : int
         Epochs and updates before this fit, of those that it continues.
     ends : list of int
@@ -174,8 +207,8 @@ class Rounds:
         How much of the run is over, counting the epoch to come.
     measures : list of Measure
         Log-likelihoods at the start of this fit and at the ends of its rounds.
-    best : tuple or None
-        Value, parameters and chains of the best of them.
+    best : Best or None
+        The best of them.
     shortened : float
         Factor of the adapted steps.
     travelled : float
@@ -192,14 +225,7 @@ class Rounds:
 
     policy: RoundPolicy = field(default_factory=RoundPolicy)
     seed: int | None = None
-    base: float = float("nan")
-    normal: float | None = None
-    dependence: float = float("nan")
-    largest: float = float("inf")
-    by_chance: float = float("inf")
-    tol: float = 0.0
-    n_visible: int = 1
-    n_left_out: int = 0
+    reference: Reference = field(default_factory=Reference)
     epochs_before: int = 0
     updates_before: int = 0
     ends: list[int] = field(default_factory=list)
@@ -233,14 +259,10 @@ class Rounds:
         self.ends = round_ends(
             n_epochs, n_updates, settings.adaptive, ascends, self.policy, length
         )
-        self.tol, self.n_visible = settings.tol or 0.0, settings.model.n_visible
         if watch is not None:
-            self.base, self.normal = watch.base, watch.normal
-            self.dependence = watch.dependence
-            self.largest, self.by_chance = watch.largest, watch.by_chance
-            self.n_left_out = 0 if watch.left_out is None else len(watch.left_out)
+            self.reference = watch.reference
 
-    def forgotten(self, state) -> Rounds:
+    def restarted(self, state) -> Rounds:
         """Return the first record of a fit or a stream that continues this one."""
         return Rounds(
             self.policy, seed=self.seed, shortened=self.shortened,
@@ -278,21 +300,21 @@ class Rounds:
         return max(self.measures[:-1], key=lambda measure: measure.value)
 
     @property
-    def gain(self) -> float:
-        """The largest gain over independent units."""
-        return max(measure.value for measure in self.measures) - self.base
+    def _least_rise(self) -> float:
+        """The rise of the log-likelihood that counts as none."""
+        return self.policy.small_rise * self.reference.n_visible
 
     @property
-    def small(self) -> float:
+    def least_change(self) -> float:
         """The change that is not worth a longer run, or is within the errors."""
         error = self.measures[-1].error_of_change(self._best_before)
-        least = self.policy.small_rise * self.n_visible
-        return self.tol * max(self.gain, least) + error
+        gain = max(measure.value for measure in self.measures) - self.reference.base
+        return self.reference.tol * max(gain, self._least_rise) + error
 
     def has_fallen(self, value) -> bool:
         """Return whether a log-likelihood is below that of independent units."""
-        least = self.policy.small_rise * self.n_visible
-        return not value >= self.base - self.tol * least
+        base, tol = self.reference.base, self.reference.tol
+        return not value >= base - tol * self._least_rise
 
     @property
     def has_settled(self) -> bool:
@@ -301,27 +323,28 @@ class Rounds:
             self.has_fallen(self.seen) and not self._has_tried_twice
         ):
             return False
-        if not self.n_left_out:
-            return abs(self.rise) <= self.small
+        if not self.reference.n_left_out:
+            return abs(self.rise) <= self.least_change
         # Rows that are left out become less likely where nothing more is learned, but
         # those that are learned from do not.
         fall = self._best_before.learned - self.measures[-1].learned
-        return self.rise <= self.small and not fall > self.small
+        return self.rise <= self.least_change and not fall > self.least_change
 
     @property
     def _has_tried_twice(self) -> bool:
         """Whether rows that are left out gain nothing after a second start either."""
         tried = self.started_further and len(self.measures) > 3
-        return tried and self.n_left_out > 0 and self.best[0] >= self.base - self.small
+        least = self.reference.base - self.least_change
+        return tried and self.reference.n_left_out > 0 and self.best.value >= least
 
     @property
     def is_worse(self) -> bool:
         """Whether the last round has lost likelihood."""
-        return not self.rise >= -self.small  # so written that NaN is worse
+        return not self.rise >= -self.least_change  # so written that NaN is worse
 
     def learns_nothing(self, value) -> bool:
         """Return whether a log-likelihood is about that of independent units."""
-        return value - self.base < self.policy.small_rise * self.n_visible
+        return value - self.reference.base < self._least_rise
 
     @property
     def has_learned_nothing(self) -> bool:
@@ -339,10 +362,10 @@ class Rounds:
             )
             by_row, learned = watch.by_row, watch.of_learned
         self.measures.append(Measure(n_updates, value, error, by_row, learned))
-        if self.best is None or value > self.best[0]:
+        if self.best is None or value > self.best.value:
             copy = arrays_of(state.params).copy
             chains = None if state.chains is None else copy(state.chains)
-            self.best = (value, copy(state.params), chains)
+            self.best = Best(value, copy(state.params), chains)
 
     def close_ascent(self, state, watch) -> None:
         """Measure after an ascent of a concave likelihood; decide whether to go on."""
@@ -376,7 +399,7 @@ class Rounds:
             # The steps were too long: the next round is from the best one.
             self._go_back(state)
         elif self.converged or is_last:
-            state.move_to(*self.best[1:])
+            state.move_to(self.best.params, self.best.chains)
 
     def _is_early(self, settings, watch):
         """Return whether a run is too short to be called converged."""
@@ -390,7 +413,7 @@ class Rounds:
     def _go_back(self, state):
         """Return to the best parameters, for shorter steps."""
         self.shortened *= self.policy.shorter
-        state.move_to(*self.best[1:])
+        state.move_to(self.best.params, self.best.chains)
 
     def _climb_and_measure(self, state, watch):
         """Climb where there are ascents, and measure the log-likelihood."""
@@ -478,7 +501,7 @@ class Rounds:
         tops = [watch.ascent.climb(start) for start in starts]
         values = [watch.measure(top, state.n_updates)[0] for top in tops]
         best = int(np.argmax(values))
-        if not values[best] > max(m.value for m in self.measures) + self.small:
+        if not values[best] > max(m.value for m in self.measures) + self.least_change:
             return False
         state.move_to(tops[best])
         return True

@@ -10,9 +10,9 @@ from sktem.boltzmann.learning.e_steps import (
     MeanFieldPosterior,
     posterior_start,
 )
-from sktem.boltzmann.learning.loop import run_epochs
+from sktem.boltzmann.learning.loop import ContrastiveEpochs
 from sktem.boltzmann.learning.prior import Prior
-from sktem.boltzmann.learning.rounds import RoundPolicy, Rounds
+from sktem.boltzmann.learning.rounds import Reference, RoundPolicy, Rounds
 from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.learning.state import ContrastiveSettings, ContrastiveState
 from sktem.boltzmann.machines.graph_machine import GraphMachine
@@ -20,6 +20,7 @@ from sktem.boltzmann.machines.model import Moments, draw_seed
 from sktem.e_step.random import spawn_generators
 from sktem.evaluation import enumerate_moments
 from sktem.graphs import Graph, grid_graph
+from sktem.loop import runner
 
 MODEL = GraphMachine(Graph(grid_graph(2, 3)), np.array([1, 4]))
 X = (np.random.default_rng(0).random((30, 4)) < 0.5).astype(np.float64)
@@ -50,6 +51,10 @@ def settings(solver="apcd", posterior=None, **changes):
         binarize=False,
     )
     return ContrastiveSettings(**{**values, **changes})
+
+
+def run_epochs(settings, X, state, on_epoch=None, watch=None):
+    runner.run_epochs(ContrastiveEpochs(settings, X, state, watch), state, on_epoch)
 
 
 def start(seed=0):
@@ -244,8 +249,7 @@ def test_the_algorithm_as_printed():
 class Watch:
     """Returns prepared likelihoods."""
 
-    base, normal, dependence = -3.0, None, np.nan
-    largest = by_chance = np.inf
+    reference = Reference(-3.0, tol=0.02, n_visible=4)
     is_exact = False
     ascent = value_of_start = left_out = by_row = of_learned = None
 

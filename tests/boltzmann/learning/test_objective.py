@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from sktem import LatentBoltzmannMachine
 from sktem.boltzmann.learning.objective import MeasureLimits, Objective
-from sktem.boltzmann.learning.rounds import Rounds
+from sktem.boltzmann.learning.rounds import Reference, Rounds
 from sktem.boltzmann.learning.tempering import correlation_of_chains
 from sktem.boltzmann.normalisation.brackets import bracket_log_partition
 from sktem.boltzmann.normalisation.partition import ExactPartition, exact_partition
@@ -63,7 +63,7 @@ def test_rows_in_clusters(measured, n_replicas):
         log_partition = exact.value(params)
         value = watch.model.log_unnormalised(params, watch.X).mean() - log_partition
         assert abs(measure.value - value) < 4 * measure.error + 0.05
-        assert measure.value < watch.largest
+        assert measure.value < watch.reference.largest
         # The negative control: back from the chains of the model.
         found = bracket_log_partition(watch.model, params, chains, rng, 10, 250)
         wrong.append(abs(found.reverse.value - log_partition))
@@ -96,15 +96,15 @@ def test_no_value_is_above_the_rows_own_distribution(monkeypatch):
         Objective,
         "_estimated",
         lambda self, params, mean, *rest: (
-            found.append((mean, *real(self, params, mean, *rest), self.largest))
+            found.append((mean, *real(self, params, mean, *rest), self.reference))
             or found[-1][1:3]
         ),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit.fit(X)
-    for mean, log_partition, _, largest in found:
-        assert largest == pytest.approx(own)
+    for mean, log_partition, _, reference in found:
+        assert reference.largest == pytest.approx(own)
         assert mean - log_partition <= own + 1e-9
 
 
@@ -306,7 +306,7 @@ def estimating(n_hidden, n_columns):
     fitted = machine.fit(X).fitted_
     settings = new_settings(machine, fitted.model, False, 500)
     watch = Objective(settings, fitted.units, X, 0, 5)
-    watch.ascent, watch.largest = None, np.inf
+    watch.ascent, watch.reference = None, Reference()
     watch.partition = exact_partition(fitted.model, 0)
     return watch, fitted.model.layout, np.zeros_like(fitted.params)
 

@@ -6,16 +6,24 @@ import numpy as np
 import pytest
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.learning.rounds import Measure, RoundPolicy, Rounds, round_ends
+from sktem.boltzmann.learning.rounds import (
+    Measure,
+    Reference,
+    RoundPolicy,
+    Rounds,
+    round_ends,
+)
 from sktem.boltzmann.learning.state import ContrastiveState
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.setup import new_settings
 from sktem.e_step.random import spawn_generators
 
+REFERENCE = Reference(-10.0, tol=0.02, n_visible=5)
+
 
 def rounds(*values, error=0.0):
     measures = [Measure(100 * k, value, error) for k, value in enumerate(values)]
-    return Rounds(base=-10.0, tol=0.02, n_visible=5, measures=measures)
+    return Rounds(reference=REFERENCE, measures=measures)
 
 
 @pytest.mark.parametrize("n_epochs", [1, 2, 3, 7, 100, 1600, 16000])
@@ -64,7 +72,7 @@ def test_a_loss_on_rows_that_are_learned_from_is_no_convergence():
 
     def seen(*learned):
         found = rounds(-9.9, -8.0, -8.5)
-        found.n_left_out = 50
+        found.reference = REFERENCE._replace(n_left_out=50)
         found.measures = [
             measure._replace(learned=value)
             for measure, value in zip(found.measures, learned, strict=True)
