@@ -11,8 +11,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from sktem.boltzmann.ascents import minimised
 from sktem.boltzmann.calls import one_blas_thread
-from sktem.boltzmann.conditional.ascents import minimised
 from sktem.boltzmann.conditional.conditional_machines import (
     ConditionalMachine,
     conditional_machine,
@@ -25,6 +25,8 @@ from sktem.boltzmann.learning.row_weights import (
     shared_rows,
     shares_of,
 )
+from sktem.boltzmann.learning.state import StepMemory
+from sktem.boltzmann.learning.steps import AdaptedSteps
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
@@ -38,7 +40,7 @@ DECAYS = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3, 0.1), tol=1e-4)
 
 @dataclass(frozen=True)
 class StreamSteps:
-    """Updates of a stream, with steps adapted to each parameter (Kingma and Ba 2015).
+    """Updates of a stream, with steps adapted to each parameter.
 
     Attributes
     ----------
@@ -46,20 +48,19 @@ class StreamSteps:
         Rows of an update.
     step : float
         Step of each parameter times the root of the number of inputs.
-    past, past_squares : float
-        Shares of the past in the averages of the gradient and of its square.
+    steps : AdaptedSteps
+        How the step of each parameter is adapted.
+    past : float
+        Share of the past in the average of the gradient.
     weight_decay : float
         Weight decay, since the number of rows is not known.
     """
 
     batch_size: int = 50
     step: float = 0.15
+    steps: AdaptedSteps = AdaptedSteps(root=1e-8)
     past: float = 0.9
-    past_squares: float = 0.999
     weight_decay: float = 0.0003
-
-
-STREAM = StreamSteps()
 
 
 class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
@@ -162,6 +163,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
     #: saddle at which labels depend linearly on inputs, and many ascents end there.
     #: While a penalty is chosen the first is the only one.
     start_sizes = (2.0, 2.0, 1.0, 0.125)
+    _stream_steps = StreamSteps()
 
     def __init__(
         self,
@@ -254,8 +256,9 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         first = not hasattr(self, "fitted_")
         X, y, shares, _ = self._checked(X, y, sample_weight, reset=first)
         decay, auto = self.weight_decay, self.weight_decay == "auto"
+        rule = self._stream_steps
         if first:
-            decay = STREAM.weight_decay if auto else decay
+            decay = rule.weight_decay if auto else decay
             machine = self._new_machine(_given_classes(classes, y), decay)
             codes = machine.labels.codes(y)
             centre, scale = column_scaling(X, shares)
@@ -273,14 +276,15 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
             codes = machine.labels.codes(y)
         moments = getattr(self, "_moments", None)
         if moments is None:
-            moments = _Moments(np.zeros_like(params), np.zeros_like(params))
+            moments = StepMemory()
             self._moments, self.n_samples_seen_ = moments, 0
         rows = (X - centre) / scale
-        for begin in range(0, len(rows), STREAM.batch_size):
-            part = slice(begin, begin + STREAM.batch_size)
+        for begin in range(0, len(rows), rule.batch_size):
+            part = slice(begin, begin + rule.batch_size)
             batch = rows[part], codes[part], shares_of(shares[part])
             gradient = machine.loss(params, *batch)[1]
-            params -= STREAM.step / X.shape[1] ** 0.5 * moments.direction(gradient)
+            way, share = rule.steps.direction(moments, gradient, rule.past)
+            params -= rule.step / X.shape[1] ** 0.5 / share * way
         self._learned(machine, params, centre, scale, seed)
         for name in ("objective_", "n_iter_", "converged_"):
             self.__dict__.pop(name, None)
@@ -450,24 +454,6 @@ class FittedConditional:
         """Return labels drawn given inputs."""
         drawn = self.machine.draws(self.params, self._scaled(X), rng)
         return self.machine.labels.decoded(drawn)
-
-
-@dataclass
-class _Moments:
-    """Averages of the gradient and of its square."""
-
-    first: Any
-    second: Any
-    n_updates: int = 0
-
-    def direction(self, gradient):
-        """Return about the mean gradient, with entries of about one size."""
-        self.n_updates += 1
-        self.first += (1 - STREAM.past) * (gradient - self.first)
-        self.second += (1 - STREAM.past_squares) * (gradient**2 - self.second)
-        first = self.first / (1 - STREAM.past**self.n_updates)
-        second = self.second / (1 - STREAM.past_squares**self.n_updates)
-        return first / (np.sqrt(second) + 1e-8)
 
 
 def _given_classes(classes, y):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sktem.boltzmann.conditional.ascents import Parts, minimised
+from sktem.boltzmann.ascents import Parts, minimised
 from sktem.boltzmann.conditional.conditional_machines import draw_rows
 from sktem.boltzmann.conditional.decays import DecaySearch
 from sktem.boltzmann.machines.enumeration import enumerate_states

@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, sparse
+from scipy import sparse
 
 from sktem.arrays import arrays_of
+from sktem.boltzmann.ascents import minimised
 from sktem.rows.held import carrier_of
 
 __all__ = ["ExactAscent"]
@@ -34,9 +35,11 @@ class AscentBudget(NamedTuple):
     largest_move : float
         No parameter moves further in one ascent: of separable rows the maximum is
         infinite.
+    gap, concave_gap : float
+        Largest entry of the gradient at which an ascent ends: with hidden units, and
+        without, where it ends at the maximum.
     precision, concave_precision : float
-        Relative change of the likelihood at which an ascent ends: with hidden units,
-        and without, where it ends at the maximum.
+        Relative change of the likelihood, likewise.
     concave_times : int
         How many times as long an ascent is that is the whole fit.
     """
@@ -47,6 +50,8 @@ class AscentBudget(NamedTuple):
     overhead: float = 5e5
     most_starts: int = 4
     largest_move: float = 4.0
+    gap: float = 1e-5
+    concave_gap: float = 1e-8
     precision: float = 1e-8
     concave_precision: float = 1e-13
     concave_times: int = 10
@@ -129,16 +134,12 @@ class ExactAscent:
         budget, move = self.budget, self.budget.largest_move
         low, high = start - move, start + move
         self.model.bound_precisions(low, high)
-        optimum = optimize.minimize(
-            loss, start, jac=True, method="L-BFGS-B",
-            bounds=np.column_stack([low, high]),
-            options={
-                "maxfun": self.n_evaluations, "maxiter": self.n_evaluations,
-                "maxcor": 20, "gtol": 1e-8 if self.is_concave else 1e-5,
-                "ftol": (
-                    budget.concave_precision if self.is_concave else budget.precision
-                ),
-            },
-        )  # fmt: skip
+        gap, precision = budget.gap, budget.precision
+        if self.is_concave:
+            gap, precision = budget.concave_gap, budget.concave_precision
+        bounds = np.column_stack([low, high])
+        optimum = minimised(
+            loss, start, (), self.n_evaluations, gap, bounds, precision, 1
+        )
         end = optimum.x.astype(params.dtype)
         return end if np.isfinite(optimum.fun) and np.isfinite(end).all() else params

@@ -10,12 +10,13 @@ import numpy as np
 from sktem.boltzmann.learning.prior import Prior
 from sktem.boltzmann.learning.rounds import Rounds
 from sktem.boltzmann.learning.solvers import SolverRule, StepRule
+from sktem.boltzmann.learning.steps import AdaptedSteps
 from sktem.boltzmann.learning.tempering import Replicas
 from sktem.boltzmann.machines.model import BoltzmannModel
 from sktem.e_step.random import Generators
 from sktem.history import History
 
-__all__ = ["ContrastiveSettings", "ContrastiveState", "RowChains"]
+__all__ = ["ContrastiveSettings", "ContrastiveState", "RowChains", "StepMemory"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class ContrastiveSettings:
         are draws alone.
     centre_rate : float, default=0.01
         Share of a batch in the moving averages of the means of the units, at least.
+    steps : AdaptedSteps
+        How the entries of a step are adapted.
+    power_of_average : int, default=8
+        The weight of a parameter in the average rises with that power of the number of
+        its update: about the last tenth of them counts.
     """
 
     model: BoltzmannModel
@@ -85,6 +91,8 @@ class ContrastiveSettings:
     binarize: bool
     sums: bool = False
     centre_rate: float = 0.01
+    steps: AdaptedSteps = AdaptedSteps()
+    power_of_average: int = 8
 
 
 @dataclass

@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.machines.model import LARGEST_PARAMETER
 
-__all__ = ["average", "m_step"]
+__all__ = ["AdaptedSteps", "average", "m_step"]
 
-#: Share of the past in the average of the squared gradient (Kingma and Ba 2015).
-PAST_SQUARES = 0.999
-#: Added to the root of the averaged squares: about that of a pair of frequent units in
-#: a batch of 100. Rarer ones, whose gradients are mostly noise, get shorter steps.
-TYPICAL_ROOT = 0.03
-#: The average of the parameters is about one over the last tenth of the updates.
-POWER = 8
+
+class AdaptedSteps(NamedTuple):
+    """Steps that are about as long for each parameter (Kingma and Ba 2015).
+
+    Attributes
+    ----------
+    past_squares : float
+        Share of the past in the average of the squared gradient.
+    root : float
+        Added to the root of the averaged squares: about that of a pair of frequent
+        units in a batch of 100. Rarer ones, whose gradients are mostly noise, get
+        shorter steps.
+    """
+
+    past_squares: float = 0.999
+    root: float = 0.03
+
+    def direction(self, memory, gradient, past):
+        """Return the direction of a step, and what it is to be divided by.
+
+        That is the average of the gradient, with a share of the past, over the root of
+        that of its square; averages that began at zero are too small. The gradient is
+        overwritten.
+        """
+        xp = arrays_of(gradient).xp
+        if memory.first is None:
+            memory.first, memory.second = (
+                xp.zeros_like(gradient),
+                xp.zeros_like(gradient),
+            )
+            memory.n_moments = 0
+        memory.n_moments += 1
+        memory.first *= past
+        memory.first += (1.0 - past) * gradient
+        gradient *= gradient
+        gradient *= 1.0 - self.past_squares
+        memory.second *= self.past_squares
+        memory.second += gradient
+        roots = xp.sqrt(memory.second / (1.0 - self.past_squares**memory.n_moments))
+        roots += self.root
+        return memory.first / roots, 1.0 - past**memory.n_moments
 
 
 def m_step(settings, state, negative) -> None:
@@ -61,48 +97,24 @@ def _plain_rate(settings, state):
 
 
 def _adapted(settings, state, gradient):
-    """Return a step whose entries are about of one size, that of Kingma and Ba (2015).
+    """Return a step whose entries are about of one size.
 
     The averages are of the gradient along the parameters of the centred units, so that
     the step is along the gradient times a positive matrix.
     """
-    model, memory = settings.model, state.steps
-    xp = arrays_of(gradient).xp
+    model = settings.model
     if settings.centering:
         model.centre_weights(gradient, state.centre)
-    rate, share_squares = _adapted_rates(settings, state)
-    past = settings.momentum
-    memory.first *= past
-    memory.first += (1.0 - past) * gradient
-    gradient *= gradient
-    gradient *= 1.0 - PAST_SQUARES
-    memory.second *= PAST_SQUARES
-    memory.second += gradient
-    roots = xp.sqrt(memory.second / share_squares)
-    roots += TYPICAL_ROOT
-    step = memory.first / roots
-    step *= rate
+    step, share = settings.steps.direction(state.steps, gradient, settings.momentum)
+    rate = settings.step_size_m(state.n_updates, state.rounds.fraction)
+    step *= rate * (state.rounds.shortened / share)
     if settings.centering:
         model.centre_biases(step, state.centre)
     return step
 
 
-def _adapted_rates(settings, state):
-    """Return the step size and the bias correction of averaged squares."""
-    memory = state.steps
-    if memory.first is None:
-        zeros_like = arrays_of(state.params).xp.zeros_like
-        memory.first, memory.second = zeros_like(state.params), zeros_like(state.params)
-        memory.n_moments = 0
-    memory.n_moments += 1
-    # Averages that began at zero are too small by such a factor.
-    share = 1.0 - settings.momentum**memory.n_moments
-    rate = settings.step_size_m(state.n_updates, state.rounds.fraction)
-    return rate * (state.rounds.shortened / share), 1.0 - PAST_SQUARES**memory.n_moments
-
-
 def average(settings, state):
-    """Average the parameters, the n-th with a weight of about n to the POWER."""
+    """Average the parameters, the n-th with a weight of about n to a power."""
     memory = state.steps
     if not settings.averaging:
         memory.average, memory.n_averaged = None, 0
@@ -112,5 +124,6 @@ def average(settings, state):
         memory.n_averaged = 1
         return
     memory.n_averaged += 1
-    share = (POWER + 1) / (memory.n_averaged + POWER)
+    power = settings.power_of_average
+    share = (power + 1) / (memory.n_averaged + power)
     memory.average += share * (state.params - memory.average)

@@ -1,4 +1,4 @@
-"""Fits of conditional machines to all rows at once, by L-BFGS."""
+"""Fits to all rows at once, by L-BFGS."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import math
 from scipy import optimize
 
 __all__ = ["Parts", "minimised"]
-
-#: Pairs that L-BFGS remembers.
-MEMORY = 20
 
 
 class Parts:
@@ -34,12 +31,18 @@ class Parts:
         return [params[place].reshape(shape) for place, shape in self._places]
 
 
-def minimised(loss, start, rows, max_iter, tol, bounds=None):
-    """Return SciPy's result for a loss of parameters and rows, with its gradient."""
+def minimised(
+    loss, start, rows, max_iter, tol, bounds=None, precision=1e-14, per_iteration=20
+):
+    """Return SciPy's result for a loss of parameters and rows, with its gradient.
+
+    It ends at an entry of the gradient of `tol`, at a relative change of `precision`,
+    or after so many evaluations per iteration in all.
+    """
     return optimize.minimize(
         loss, start, args=rows, jac=True, method="L-BFGS-B", bounds=bounds,
         options={
-            "maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY,
-            "gtol": tol, "ftol": 1e-14,
+            "maxiter": max_iter, "maxfun": per_iteration * max_iter, "maxcor": 20,
+            "gtol": tol, "ftol": precision,
         },
     )  # fmt: skip
