@@ -36,7 +36,7 @@ from sktem.boltzmann.machines.spins import spin_parameters
 from sktem.boltzmann.normalisation.ais import AISResult
 from sktem.boltzmann.normalisation.brackets import PartitionBracket
 from sktem.boltzmann.normalisation.partition import METHODS, LogPartition
-from sktem.boltzmann.setup import new_model, new_settings
+from sktem.boltzmann.setup import StepDefaults, new_model, new_settings
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.tables import holds_labels, is_tabular
 from sktem.boltzmann.units import VisibleUnits
@@ -338,6 +338,7 @@ class LatentBoltzmannMachine(
     """
 
     log_partition_: AISResult | PartitionBracket
+    _step_defaults = StepDefaults()
     _moved_parameters = {**EpochEstimator._moved_parameters, **MOVED}
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -20,14 +20,22 @@ from sktem.progress import counted
 
 __all__ = ["FittedMachine"]
 
-#: Rows that are densified and evaluated at a time.
-ROWS = 2048
-#: Transitions of chains of the model that are not exact draws.
-STEPS = 1000
-#: Transitions of chains of the unobserved units of a row.
-STEPS_GIVEN = 200
-#: Chains whose conditional means are averaged, and sweeps, where sums are out of reach.
-MARGINAL_CHAINS = 1000
+
+class ChainBudget(NamedTuple):
+    """How long chains are where no number of steps is given.
+
+    Attributes
+    ----------
+    steps, steps_given : int
+        Transitions of chains of the model that are not exact draws, and of chains of
+        the unobserved units of a row.
+    marginal_chains : int
+        Chains whose conditional means are averaged, where sums are out of reach.
+    """
+
+    steps: int = 1000
+    steps_given: int = 200
+    marginal_chains: int = 1000
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,8 @@ class FittedMachine:
         Mean-field iterations, where the posterior is not exact.
     n_replicas : int
         Temperatures of chains of the model.
+    budget : ChainBudget
+        How long chains are.
     """
 
     model: BoltzmannModel
@@ -59,6 +69,7 @@ class FittedMachine:
     partition: LogPartition
     n_mean_field: int = 30
     n_replicas: int = 1
+    budget: ChainBudget = ChainBudget()
 
     def __sklearn_array_api_convert__(self, converter):
         """Return the machine with arrays that a converter has moved."""
@@ -188,7 +199,7 @@ class FittedMachine:
         if n_steps is None:
             values = self.partition.plans["auto"].moments(self.params)
         if values is None:
-            chains = self.new_chains(MARGINAL_CHAINS, n_steps, rng)
+            chains = self.new_chains(self.budget.marginal_chains, n_steps, rng)
             values = model.gibbs(self.params, chains, 1, draw_seed(rng)).values
         if self.has_spins:
             values = spin_moments(model, values)
@@ -205,7 +216,7 @@ class FittedMachine:
             exact = self.partition.plans["auto"].draw(self.params, n, rng)
             if exact is not None:
                 return exact
-            n_steps = STEPS
+            n_steps = self.budget.steps
         model = self.model
         chains = model.new_chains(n, rng, self.params)
         if self.chains is not None:
@@ -251,7 +262,7 @@ class FittedMachine:
             drawn = exact.draw_given(self.params, X, observed, rng)
             if drawn is not None:
                 return self._as_data(arrays_of(X).xp.where(observed, X, drawn))
-            n_steps = STEPS_GIVEN
+            n_steps = self.budget.steps_given
         chains = self._conditional_chains(X, observed, n_steps, rng)
         seed = draw_seed(rng)
         drawn = self.model.visible_draws(self.params, X, observed, chains, seed)
@@ -269,7 +280,7 @@ class FittedMachine:
             means = exact.means_given(self.params, X, observed)
             if means is not None:
                 return self.units.outputs(np.where(observed, X, means))
-            n_steps = STEPS_GIVEN
+            n_steps = self.budget.steps_given
         wide = arrays.xp.float64
         total = arrays.full(X.shape, 0.0, wide)
         # One after the other: memory does not grow with their number.
@@ -317,9 +328,9 @@ class FittedMachine:
         return self.units.outputs(arrays_of(drawn).copy(drawn))
 
 
-def _parts(X):
+def _parts(X, n_rows=2048):
     """Yield slices of rows and these rows as dense arrays."""
-    for begin in range(0, X.shape[0], ROWS):
-        rows = slice(begin, min(begin + ROWS, X.shape[0]))
+    for begin in range(0, X.shape[0], n_rows):
+        rows = slice(begin, min(begin + n_rows, X.shape[0]))
         part = X[rows, :]
         yield rows, part.toarray() if sparse.issparse(part) else part

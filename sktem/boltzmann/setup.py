@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,22 +22,43 @@ from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.choices import is_auto
 from sktem.graphs import as_graph
 
-__all__ = ["new_model", "new_settings", "prior_of"]
+__all__ = ["StepDefaults", "new_model", "new_settings", "prior_of"]
 
-#: Defaults of the steps: a_t where posterior draws are averaged, and b_t, which is
-#: adapted, over the root of the largest number of neighbours of a unit.
-STEP_SIZE_E = (1.0, 0.05)
-STEP_SIZE_M = (0.28, 0.0028)
-#: Share of the past in the average of the gradient, with adapted steps.
-ADAPTED_MOMENTUM = 0.9
-#: Rows for each weight that they can determine from which on its prior may widen.
-ROWS_PER_WEIGHT = 5
-#: Updates that max_iter="auto" allows: at least, at most, and times parameters between.
-#: The most is half of it for the smallest machines, which need fewer.
-FEWEST_UPDATES = 3300
-MOST_UPDATES = 16000
-UPDATES_PER_PARAMETER = 160
-UPDATES_TIMES_PARAMETERS = 6.6e8
+
+class StepDefaults(NamedTuple):
+    """What "auto" means for the steps of a fit, its length and its prior.
+
+    Attributes
+    ----------
+    step_size_e : tuple of float
+        a_t where posterior draws are averaged.
+    step_size_m : tuple of float
+        b_t, which is adapted, times the root of the largest number of neighbours.
+    momentum : float
+        Share of the past in the average of the gradient, with adapted steps.
+    rows_per_weight : int
+        Rows for each weight that they can determine from which on its prior may widen.
+    fewest_updates, most_updates : int
+        Updates of a fit. The most is half of it for the smallest machines, which need
+        fewer.
+    updates_per_parameter, updates_times_parameters : float
+        Between both.
+    """
+
+    step_size_e: tuple[float, float] = (1.0, 0.05)
+    step_size_m: tuple[float, float] = (0.28, 0.0028)
+    momentum: float = 0.9
+    rows_per_weight: int = 5
+    fewest_updates: int = 3300
+    most_updates: int = 16000
+    updates_per_parameter: float = 160
+    updates_times_parameters: float = 6.6e8
+
+    def n_updates(self, n_parameters) -> float:
+        """Return the updates of a fit of a machine of some size, at most."""
+        n, most = n_parameters, self.most_updates
+        updates = max(self.updates_times_parameters / n, self.fewest_updates)
+        return min(updates, most, max(self.updates_per_parameter * n, most // 2))
 
 
 def new_model(machine, n_features, arrays=NUMPY, table=None, kind=None):
@@ -140,9 +162,7 @@ def _n_epochs(machine, model, n_rows):
     """Return the largest number of epochs of a fit to n_rows."""
     if not isinstance(machine.max_iter, str):
         return int(machine.max_iter)
-    n = model.n_parameters
-    updates = min(max(UPDATES_TIMES_PARAMETERS / n, FEWEST_UPDATES), MOST_UPDATES)
-    updates = min(updates, max(UPDATES_PER_PARAMETER * n, MOST_UPDATES // 2))
+    updates = machine._step_defaults.n_updates(model.n_parameters)
     size = min(machine.batch_size, n_rows or machine.batch_size)
     per_epoch = -(-(n_rows or size) // size)
     # At least a round of one epoch and one of the rest.
@@ -158,7 +178,8 @@ def prior_of(machine, model, mass) -> Prior:
         # No distribution of binary units has more parameters.
         n = min(n, 2**n_visible - 1 - n_visible)
     # Of fewer rows than that a maximum far away would describe each of them.
-    most = float(max(n, 1)) if mass >= ROWS_PER_WEIGHT * n else np.inf
+    enough = mass >= machine._step_defaults.rows_per_weight * n
+    most = float(max(n, 1)) if enough else np.inf
     # The mean log-density of a standard normal prior of each weight.
     return Prior(float(1 / mass), True, most)
 
@@ -169,12 +190,12 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
     `mass` is the sum of the weights of the rows, None for their number or, on streams,
     one batch.
     """
-    posterior = _posterior(machine, model, missing)
+    posterior, defaults = _posterior(machine, model, missing), machine._step_defaults
     step_size_e, step_size_m = machine.step_size_e, machine.step_size_m
     options = as_solver(machine.solver)
     solver = CONTRASTIVE_SOLVERS[options.name]
     if is_auto(step_size_e):
-        step_size_e = STEP_SIZE_E if posterior.keeps_chains else 1.0
+        step_size_e = defaults.step_size_e if posterior.keeps_chains else 1.0
     elif not solver.averages:
         raise ValueError(
             f"solver={options.name!r} does not average posterior statistics: "
@@ -189,7 +210,7 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
     adaptive = is_auto(step_size_m)
     if adaptive:
         scale = 1 / np.sqrt(max(model.largest_degree, 1))
-        step_size_m = tuple(scale * step for step in STEP_SIZE_M)
+        step_size_m = tuple(scale * step for step in defaults.step_size_m)
     if adaptive and options.averaging:
         raise ValueError(
             "averaging=True needs a given step_size_m, as 0.05 or a schedule: with "
@@ -197,7 +218,7 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
         )
     momentum = options.momentum
     if isinstance(momentum, str):
-        momentum = ADAPTED_MOMENTUM if adaptive else 0.0
+        momentum = defaults.momentum if adaptive else 0.0
     return ContrastiveSettings(
         model=model,
         solver=solver,

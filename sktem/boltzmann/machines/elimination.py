@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,12 +16,52 @@ from sktem.boltzmann.kernels.elimination import draw_exactly, eliminate, margina
 from sktem.graphs import Graph
 from sktem.kernels.blocks import iterate_blocks
 
-__all__ = ["POSTERIOR_WIDTH", "EliminationPlan", "plan_elimination", "posterior_plan"]
+__all__ = ["EliminationPlan", "SumLimits", "plan_elimination", "posterior_plan"]
 
-#: Exact posteriors have at most this many table entries per hidden unit, and separators
-#: of at most this many units: about what 100 sweeps of Gibbs sampling cost.
-ENTRIES_PER_UNIT = 100
-POSTERIOR_WIDTH = 12
+
+class SumLimits(NamedTuple):
+    """What exact sums over states may cost.
+
+    Attributes
+    ----------
+    posterior_width, entries_per_unit : int
+        Largest separator of the sums over the hidden units given the visible ones, and
+        table entries per hidden unit: about what 100 sweeps of Gibbs sampling cost.
+    gradient_width, gradient_parameters : int
+        Largest separator of the sums over all units of a graph for exact gradients, and
+        most parameters of a machine for which they are looked for.
+    gradient_units : int
+        Most units of one side of layers whose states are enumerated for them.
+    odd_units : int
+        Most units of the odd layers whose states are enumerated.
+    per_parameter, per_unit : float
+        Operations of such a state for each parameter, and for each unit.
+    products : int
+        Products of rows and such states at a time.
+    width : int
+        Largest separator of log Z, whose table is still moderate in memory.
+    per_entry : float
+        The least operations of a table entry.
+    drawn_entries, given_entries : float
+        Table entries from which exact draws are made, at most: about a second; and of
+        draws and means of rows given a part of them, those of all rows.
+    """
+
+    posterior_width: int = 12
+    entries_per_unit: int = 100
+    gradient_width: int = 17
+    gradient_parameters: int = 2000
+    gradient_units: int = 16
+    odd_units: int = 20
+    per_parameter: float = 0.3
+    per_unit: float = 5.0
+    products: int = 1 << 22
+    width: int = 22
+    per_entry: float = 4.0
+    drawn_entries: float = 2.0**22
+    given_entries: float = 2.0**25
+
+
 #: Rows whose tables are worked on at a time.
 _ROWS = 64
 #: Table entries of all rows that are worked on at a time, where they may be many.
@@ -289,21 +330,23 @@ def plan_elimination(
     return min(plans, key=lambda plan: plan.n_entries) if plans else None
 
 
-def posterior_plan(graph) -> EliminationPlan | None:
+def posterior_plan(graph, limits) -> EliminationPlan | None:
     """Return a plan for the hidden units given the visible ones, None if it is costly.
 
     Parameters
     ----------
     graph : Graph
         The graph between the hidden units.
+    limits : SumLimits
+        What the sums may cost.
 
     Returns
     -------
     EliminationPlan or None
         The plan.
     """
-    plan = plan_elimination(graph, POSTERIOR_WIDTH)
-    if plan is None or plan.n_entries > ENTRIES_PER_UNIT * graph.n_units:
+    plan = plan_elimination(graph, limits.posterior_width)
+    if plan is None or plan.n_entries > limits.entries_per_unit * graph.n_units:
         return None
     return plan
 

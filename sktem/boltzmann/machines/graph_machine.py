@@ -24,11 +24,6 @@ from sktem.kernels.blocks import iterate_blocks, reduce_blocks
 
 __all__ = ["GraphMachine"]
 
-#: Most parameters of a machine whose exact gradient is looked for.
-MOST_PARAMETERS = 2000
-#: Largest separator of the sums over all units that it takes.
-WHOLE_WIDTH = 17
-
 
 class GraphMachine(BoltzmannModel):
     """Binary units on a graph, some of them hidden.
@@ -65,7 +60,7 @@ class GraphMachine(BoltzmannModel):
         self.sweeps = GraphSweeps(graph)
         self._arrange()
         subgraph, self.hidden_edges = graph.subgraph(self.hidden)
-        self.plan = posterior_plan(subgraph)
+        self.plan = posterior_plan(subgraph, self.limits)
         self._find_cross_edges()
 
     def _arrange(self):
@@ -292,9 +287,9 @@ class GraphMachine(BoltzmannModel):
     @cached_property
     def _whole_plan(self) -> EliminationPlan | None:
         """The plan of the sums over all units, None where they are too many."""
-        if self.n_parameters > MOST_PARAMETERS:
+        if self.n_parameters > self.limits.gradient_parameters:
             return None
-        return plan_elimination(self.graph, WHOLE_WIDTH)
+        return plan_elimination(self.graph, self.limits.gradient_width)
 
     def free_exact(self, params) -> tuple[float, np.ndarray]:
         """Return log Z and the exact mean of phi under the model."""

@@ -17,13 +17,6 @@ from sktem.boltzmann.sums import hidden_sums
 
 __all__ = ["OddEnumeration", "free_sums", "row_sums"]
 
-#: Most odd units.
-MOST_ODD = 20
-#: Operations of a state for each parameter, and for each unit.
-PER_PARAMETER, PER_UNIT = 0.3, 5.0
-#: Products of rows and states at a time.
-ENTRIES = 1 << 22
-
 
 def free_sums(layers: LayerStates, params) -> tuple[float, np.ndarray]:
     """Return log Z and the mean of phi under the model.
@@ -73,10 +66,11 @@ class OddEnumeration:
 
     def __init__(self, model, n_operations=float("inf")):
         self.model = model
-        layout = model.layout
-        per_state = PER_PARAMETER * model.n_parameters + PER_UNIT * layout.n_units
+        layout, limits = model.layout, model.limits
+        per_state = limits.per_parameter * model.n_parameters
+        per_state += limits.per_unit * layout.n_units
         self.cost = per_state * 2.0**layout.n_odd
-        self.fits = layout.n_odd <= MOST_ODD and self.cost <= n_operations
+        self.fits = layout.n_odd <= limits.odd_units and self.cost <= n_operations
 
     def value(self, params):
         """Return log Z, None where it would cost too much."""
@@ -114,7 +108,9 @@ class OddEnumeration:
 
     def _given(self, params, X, observed, rng):
         """Return draws, or means without a generator, in float64."""
-        if not self.fits or self.cost * len(X) > PER_UNIT * ENTRIES * 2**6:
+        limits = self.model.limits
+        most = limits.per_unit * limits.products * 2**6
+        if not self.fits or self.cost * len(X) > most:
             return None
         layers, layout, m = self.model.states, self.model.layout, self.model.n_visible
         params = params.astype(np.float64)
@@ -127,7 +123,7 @@ class OddEnumeration:
         means = fields.copy()
         _sum_even_units(layers, params, means)
         out = np.empty(X.shape)
-        step = max(ENTRIES // len(states), 1)
+        step = max(limits.products // len(states), 1)
         for begin in range(0, len(X), step):
             rows = slice(begin, begin + step)
             filled = np.where(observed[rows], X[rows], 0.0)

@@ -8,7 +8,6 @@ import numpy as np
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.machines.elimination import (
-    POSTERIOR_WIDTH,
     EliminationPlan,
     posterior_plan,
 )
@@ -22,8 +21,6 @@ from sktem.kernels.blocks import iterate_blocks, reduce_blocks
 
 __all__ = ["LayeredMachine"]
 
-#: Most units of one side whose states are enumerated.
-WIDEST_ENUMERATION = 16
 #: Least precision of a Gaussian unit, in units of what it started from.
 LEAST_PRECISION = 0.25
 
@@ -84,9 +81,9 @@ class LayeredMachine(BoltzmannModel):
         widths = [
             min(pair) for pair in zip(self.sizes[1:], self.sizes[2:], strict=False)
         ]
-        if not widths or max(widths) > POSTERIOR_WIDTH:
+        if not widths or max(widths) > self.limits.posterior_width:
             return None
-        return posterior_plan(Graph(layered_graph(self.sizes[1:])))
+        return posterior_plan(Graph(layered_graph(self.sizes[1:])), self.limits)
 
     def __sklearn_array_api_convert__(self, converter):
         """Return the machine for arrays that a converter has moved."""
@@ -286,7 +283,7 @@ class LayeredMachine(BoltzmannModel):
         width = self.layout.n_odd
         if not self.layout.visible_blocks:
             width = min(width, self.layout.n_even)
-        if width > WIDEST_ENUMERATION:
+        if width > self.limits.gradient_units:
             return np.inf
         states = n_rows + 2.0**width
         per_row = 0 if self.plan is None else 60 * self.plan.n_entries

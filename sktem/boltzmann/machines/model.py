@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.machines.elimination import EliminationPlan
+from sktem.boltzmann.machines.elimination import EliminationPlan, SumLimits
 from sktem.boltzmann.machines.layer_operations import operations_of
 from sktem.graphs import Graph
 
@@ -76,6 +76,8 @@ class BoltzmannModel(ABC):
         Whether it is a pairwise model of binary units, Gaussian ones integrated out.
     elimination_bounds : tuple of (int, float) or None
         Least width and steps of a plan of all units, None where it has to be found.
+    limits : SumLimits
+        What exact sums may cost.
     row_axis : int
         That of the rows or chains in arrays of chains.
     """
@@ -88,6 +90,7 @@ class BoltzmannModel(ABC):
     dtype: np.dtype
     visible: np.ndarray
 
+    limits = SumLimits()
     is_pairwise = True
     elimination_bounds: Any = None
     gaussian = False

@@ -32,15 +32,6 @@ __all__ = [
 #: Ways to log Z.
 METHODS = ("auto", "exact", "ais", "bracket")
 
-#: The largest separator whose table is still moderate in memory.
-LARGEST_WIDTH = 22
-#: The least operations of a table entry.
-PER_ENTRY = 4.0
-#: Table entries from which exact draws are made, at most: about a second.
-DRAWN_ENTRIES = 2.0**22
-#: The same for draws and means of rows given a part of them, of all rows.
-GIVEN_ENTRIES = 2.0**25
-
 
 class ExactPartition:
     """Sums over all states of a machine by elimination, if they are cheap.
@@ -56,7 +47,7 @@ class ExactPartition:
     """
 
     def __init__(self, model, n_operations=float("inf")):
-        self.model = model
+        self.model, self.limits = model, model.limits
         self.n_operations = n_operations
         self.plan = None
         self.looked = False
@@ -98,7 +89,7 @@ class ExactPartition:
             Chains.
         """
         plan = self._plan_of(params)
-        if plan is None or plan.n_entries > DRAWN_ENTRIES:
+        if plan is None or plan.n_entries > self.limits.drawn_entries:
             return None
         _, biases, weights, _ = self.model.as_graph(params)
         units = plan.draw(biases[:, None], weights, rng, n_draws=n)
@@ -118,7 +109,7 @@ class ExactPartition:
             Means of units and of products of joined units.
         """
         plan = self._plan_of(params)
-        if plan is None or plan.n_entries > DRAWN_ENTRIES:
+        if plan is None or plan.n_entries > self.limits.drawn_entries:
             return None
         _, biases, weights, _ = self.model.as_graph(params)
         _, units, pairs = plan.marginals(biases[:, None], weights)
@@ -173,7 +164,7 @@ class ExactPartition:
     def _clamped(self, params, X, observed):
         """Return plan, fields and weights with observed units held by their fields."""
         plan = None if self.model.gaussian else self._plan_of(params)
-        if plan is None or plan.n_entries * max(len(X), 8) > GIVEN_ENTRIES:
+        if plan is None or plan.n_entries * max(len(X), 8) > self.limits.given_entries:
             return None
         if not np.isin(X[observed], (0.0, 1.0)).all():
             return None
@@ -192,9 +183,9 @@ class ExactPartition:
         if not arrays_of(params).is_numpy or self._too_wide():
             return None
         if not self.looked:
-            limit = self.n_operations
+            limit, limits = self.n_operations, self.limits
             graph = self.model.as_graph(params)[0]
-            plan = plan_elimination(graph, LARGEST_WIDTH, limit / PER_ENTRY)
+            plan = plan_elimination(graph, limits.width, limit / limits.per_entry)
             cheap = plan is not None and plan.n_operations <= limit
             self.plan = plan if cheap else None
             self.looked = True
@@ -205,8 +196,9 @@ class ExactPartition:
         if self.model.elimination_bounds is None:
             return False
         width, steps = self.model.elimination_bounds
-        entries = steps * 2.0 ** min(width, 2 * LARGEST_WIDTH)
-        return width > LARGEST_WIDTH or PER_ENTRY * entries > self.n_operations
+        limits = self.limits
+        entries = steps * 2.0 ** min(width, 2 * limits.width)
+        return width > limits.width or limits.per_entry * entries > self.n_operations
 
 
 def exact_partition(model, n_operations=float("inf")):

@@ -10,6 +10,8 @@ from sktem import LatentBoltzmannMachine
 from sktem.boltzmann.learning.objective import MeasureLimits, Objective
 from sktem.boltzmann.learning.rounds import Reference, Rounds
 from sktem.boltzmann.learning.tempering import correlation_of_chains
+from sktem.boltzmann.machines.elimination import SumLimits
+from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.normalisation.brackets import bracket_log_partition
 from sktem.boltzmann.normalisation.partition import ExactPartition, exact_partition
 from sktem.boltzmann.setup import new_settings
@@ -129,7 +131,7 @@ def test_a_larger_machine(measured):
 def test_a_deep_machine(monkeypatch, capsys):
     """Hidden units that are sampled, against sums over all of them."""
     X = digits()[:100]
-    monkeypatch.setattr("sktem.boltzmann.machines.layered_machine.POSTERIOR_WIDTH", 0)
+    monkeypatch.setattr(LayeredMachine, "limits", SumLimits(posterior_width=0))
     monkeypatch.setattr(
         Objective, "limits", MeasureLimits(n_operations=0.0, seconds=0.0)
     )
