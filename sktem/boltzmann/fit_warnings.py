@@ -1,4 +1,4 @@
-"""What a fit or a stream of a Boltzmann machine warns of."""
+"""Warnings of fits and streams of Boltzmann machines."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class BoltzmannStream(StreamRunner):
                 now = replace(settings, prior=self.prior)
                 n_visits = 1
                 if self._adapts(settings):
-                    self.state.rounds.fraction = self.n_batches / (
+                    self.state.rounds.step_fraction = self.n_batches / (
                         self.n_batches + self.pace.fall
                     )
                     n_visits = max(1, self.pace.visits // (self.n_batches + 1))

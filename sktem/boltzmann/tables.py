@@ -220,10 +220,11 @@ class Table:
             columns.append(COLUMN_KINDS[kind](name, array))
         return cls(columns, _frame_of(X), dtypes)
 
-    def _ordered(self):
-        """Return the columns in the order of their units."""
-        order = list(COLUMN_KINDS)
-        return sorted(self.columns, key=lambda column: order.index(column.kind))
+    @property
+    def _order(self):
+        """Places of the columns in the order of their units."""
+        kinds = [list(COLUMN_KINDS).index(column.kind) for column in self.columns]
+        return np.argsort(kinds, kind="stable").tolist()
 
     @property
     def groups(self) -> tuple:
@@ -242,7 +243,7 @@ class Table:
 
     def labels(self) -> list:
         """Return the names of the units."""
-        return [label for column in self._ordered() for label in column.labels()]
+        return [label for k in self._order for label in self.columns[k].labels()]
 
     def encode(self, X):
         """Return the units of rows, float64; NaN where a value is missing."""
@@ -251,11 +252,7 @@ class Table:
             raise ValueError(
                 f"X has {len(values)} columns, and {len(self.columns)} were fitted"
             )
-        by_name = {
-            id(column): column.encode(array)
-            for column, array in zip(self.columns, values, strict=True)
-        }
-        return np.hstack([by_name[id(column)] for column in self._ordered()])
+        return np.hstack([self.columns[k].encode(values[k]) for k in self._order])
 
     def filled(self, X, imputed):
         """Return rows with missing values replaced by those found."""
@@ -270,10 +267,10 @@ class Table:
     def decode(self, units):
         """Return rows of the kind that were fitted from units or means of them."""
         decoded, begin = {}, 0
-        for column in self._ordered():
-            decoded[id(column)] = column.decode(units[:, begin : begin + column.width])
-            begin += column.width
-        return self._built([decoded[id(column)] for column in self.columns])
+        for k in self._order:
+            end = begin + self.columns[k].width
+            decoded[k], begin = self.columns[k].decode(units[:, begin:end]), end
+        return self._built([decoded[k] for k in range(len(self.columns))])
 
     def _built(self, values):
         """Return rows from values of columns."""
@@ -285,22 +282,16 @@ class Table:
             numbers = all(dtype.kind in "biuf" for dtype in self.dtypes)
             as_one = np.float64 if numbers else object
             return np.column_stack([value.astype(as_one) for value in values])
-        package = importlib.import_module(self.frame)
         names = [column.name for column in self.columns]
-        if self.frame == "polars":
-            series = [
-                package.Series(name, value.tolist())
-                for name, value in zip(names, values, strict=True)
-            ]
-            kinds = zip(series, self.dtypes, self.columns, strict=True)
-            return package.DataFrame(
-                [s if c.kind == "gaussian" else s.cast(dtype) for s, dtype, c in kinds]
-            )
-        frame = package.DataFrame(dict(zip(names, values, strict=True)))
-        for name, dtype, column in zip(names, self.dtypes, self.columns, strict=True):
-            if column.kind != "gaussian":
-                frame[name] = frame[name].astype(dtype)
-        return frame
+        lists = [value.tolist() for value in values]
+        package = importlib.import_module(self.frame)
+        frame = package.DataFrame(dict(zip(names, lists, strict=True)))
+        labels = {
+            column.name: dtype
+            for column, dtype in zip(self.columns, self.dtypes, strict=True)
+            if column.kind != "gaussian"
+        }
+        return (frame.cast if self.frame == "polars" else frame.astype)(labels)
 
 
 def _frame_of(X):

@@ -322,7 +322,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
             end = minimised(machine.loss, start, train, DECAYS.max_iter, DECAYS.tol)
             return machine, end.x
 
-        parts = DECAYS.parts_of(X, rows[1], n_rows)
+        parts = DECAYS.folds_of(X, rows[1], n_rows)
         return DECAYS.choose(learn, rows, parts, n_rows)
 
     def _learned(self, machine, params, centre, scale, seed):

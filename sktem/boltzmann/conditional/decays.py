@@ -34,7 +34,7 @@ class DecaySearch:
     n_folds: int = 5
     n_rows: int = 1000
 
-    def parts_of(self, X, y, n_rows):
+    def folds_of(self, X, y, n_rows):
         """Return the part of each row, -1 for none: equal rows are in one part.
 
         The weights of all rows add up to `n_rows`.
@@ -56,7 +56,7 @@ class DecaySearch:
         rows : tuple of ndarray
             Inputs, outputs and shares of the rows.
         parts : ndarray of shape (n,)
-            `parts_of` them.
+            `folds_of` them.
         n_rows : float
             Sum of the weights of the rows.
 

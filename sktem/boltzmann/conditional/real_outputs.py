@@ -185,4 +185,4 @@ def learned_decay(sizes: tuple[int, int, Any], rows, unscaled, n_rows, seed) -> 
         return machine, machine.learned(start, train, DECAYS.max_iter, DECAYS.tol).x
 
     X, y = unscaled
-    return DECAYS.choose(learn, rows, DECAYS.parts_of(X, y, n_rows), n_rows)
+    return DECAYS.choose(learn, rows, DECAYS.folds_of(X, y, n_rows), n_rows)

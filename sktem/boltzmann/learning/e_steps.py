@@ -39,7 +39,7 @@ class ExactPosterior:
 
     keeps_chains, unbiased_from = False, 0.0
 
-    def expect(self, model, params, X, observed, chains, rng, progress):
+    def expect(self, model, params, X, observed, chains, rng, run_fraction):
         """Return the mean statistics of a batch."""
         return model.posterior_exact(params, X)
 
@@ -52,7 +52,7 @@ class MeanFieldPosterior:
 
     n_iterations: int = 30
 
-    def expect(self, model, params, X, observed, chains, rng, progress):
+    def expect(self, model, params, X, observed, chains, rng, run_fraction):
         """Return the mean statistics of a batch, see `ExactPosterior.expect`."""
         return model.posterior_mean_field(params, X, observed, self.n_iterations)
 
@@ -66,7 +66,7 @@ class GibbsPosterior:
     n_sweeps: int = 10
     rao_blackwell: bool = True
 
-    def expect(self, model, params, X, observed, chains, rng, progress):
+    def expect(self, model, params, X, observed, chains, rng, run_fraction):
         """Return the mean statistics of a batch, see `ExactPosterior.expect`."""
         return model.gibbs(
             params, chains, self.n_sweeps, draw_seed(rng), X, observed,
@@ -87,13 +87,13 @@ class HybridPosterior:
     mean_field: MeanFieldPosterior
     gibbs: GibbsPosterior
 
-    def expect(self, model, params, X, observed, chains, rng, progress):
+    def expect(self, model, params, X, observed, chains, rng, run_fraction):
         """Return the mean statistics of a batch, see `ExactPosterior.expect`.
 
-        `progress` is how much of the run is over, from 0 to 1.
+        `run_fraction` is how much of the run is over, from 0 to 1.
         """
-        weight = max(0.0, 2.0 * progress - 1.0)
-        batch = (model, params, X, observed, chains, rng, progress)
+        weight = max(0.0, 2.0 * run_fraction - 1.0)
+        batch = (model, params, X, observed, chains, rng, run_fraction)
         if weight == 0.0:
             return self.mean_field.expect(*batch)  # the chains have not moved
         moments = self.gibbs.expect(*batch)

@@ -124,12 +124,12 @@ class ContrastiveEpochs:
             return True
         begin, end = self.rounds.of_epoch(epoch)
         done, span = epoch - begin, end - begin
-        self.rounds.fraction = done / max(span - 1, 1)
-        self.rounds.progress = (epoch + 1) / self.rounds.n_epochs
+        self.rounds.step_fraction = done / max(span - 1, 1)
+        self.rounds.run_fraction = (epoch + 1) / self.rounds.n_epochs
         n_updates = len(self.edges) - 1
         for batch_number, rows in enumerate(self._batches()):
             if settings.adaptive:
-                self.rounds.fraction = (done + batch_number / n_updates) / span
+                self.rounds.step_fraction = (done + batch_number / n_updates) / span
             update(settings, state, self.batches, rows)
         state.epoch += 1
         state.cpu_time = time.process_time() - self.begun
@@ -208,7 +208,7 @@ def update(settings, state, batches, rows=None) -> None:
     if settings.centering:
         _move_centre(settings, state, positive.values)
     if settings.solver.averages and state.mean is not None:
-        a = settings.step_size_e(state.n_updates, state.rounds.fraction)
+        a = settings.step_size_e(state.n_updates, state.rounds.step_fraction)
         state.mean += a * (positive.values - state.mean)
     else:
         state.mean = positive.values
@@ -263,7 +263,7 @@ def _record(settings, state, climbs):
         cpu_time=state.cpu_time,
     )
     if not climbs:
-        step_size = settings.step_size_m(state.n_updates, state.rounds.fraction)
+        step_size = settings.step_size_m(state.n_updates, state.rounds.step_fraction)
         state.history.append(step_size=step_size)
     measured = state.history.objective
     if state.rounds.measures or measured:

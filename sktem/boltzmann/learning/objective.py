@@ -29,7 +29,7 @@ class MeasureLimits(NamedTuple):
         Rows, and those whose hidden units are sampled.
     n_operations : float
         Operations of an exact log Z.
-    n_runs : tuple of (float, int, int)
+    parameters_of_runs, fewest_runs, most_runs : float, int, int
         Runs of annealed importance sampling where it is not exact: parameters of all
         of them together, runs at least and at most. Where a part of the runs ends in a
         mode that holds most of Z, few runs have too few of them, or none, and weights
@@ -50,7 +50,9 @@ class MeasureLimits(NamedTuple):
     n_rows: int = 1000
     n_sampled_rows: int = 100
     n_operations: float = 2e7
-    n_runs: tuple[float, int, int] = (4e6, 64, 256)
+    parameters_of_runs: float = 4e6
+    fewest_runs: int = 64
+    most_runs: int = 256
     temperatures: tuple[float, int, int] = (0.04, 50, 250)
     n_row_runs: int = 10
     n_row_temperatures: int = 50
@@ -225,14 +227,16 @@ class Objective:
         # None also where a column is a sum of others, whose density is infinite.
         return value - self.units.log_scale if np.isfinite(value) else None
 
-    def measure(self, params, number, n_updates=0, chains=None) -> tuple[float, float]:
+    def measure(
+        self, params, draw_key, n_updates=0, chains=None
+    ) -> tuple[float, float]:
         """Return the penalised mean log-likelihood and the standard error of log Z.
 
         Parameters
         ----------
         params : array of shape (n_parameters,)
             Parameters.
-        number : int
+        draw_key : int
             Updates so far, which choose the draws.
         n_updates : int, default=0
             Updates since the last measure, which say what one may cost.
@@ -244,7 +248,7 @@ class Objective:
         value, error : float
             Both.
         """
-        rng = np.random.default_rng([self.seed, number])
+        rng = np.random.default_rng([self.seed, draw_key])
         if self.ascent is None:
             log_partition, error = self.partition.value(params), 0.0
         else:
@@ -276,8 +280,9 @@ class Objective:
         """
         share, fewest, most = self.limits.temperatures
         most = min(max(round(share * n_updates), fewest), most)
-        in_all, fewest, n_runs = self.limits.n_runs
-        n_runs = min(max(int(in_all / len(params)), fewest), n_runs)
+        limits = self.limits
+        n_runs = int(limits.parameters_of_runs / len(params))
+        n_runs = min(max(n_runs, limits.fewest_runs), limits.most_runs)
         for longer in (1, 4):
             estimate = reliable_log_partition(
                 self.model, params, rng, n_runs, longer * most,
@@ -293,7 +298,7 @@ class Objective:
         return self.ascent is None and self.partition.value(params) is None
 
     def _own_distribution(self):
-        """Return the likelihood that none can exceed, and what of it may be chance.
+        """Return the entropy bound of the likelihood and its sampling error.
 
         Twice the gain of all rows over the truth has a mean of one for each of the
         distinct ones but one (Wilks 1938), if each is there some times.

@@ -19,7 +19,7 @@ from sktem.boltzmann.units import half_filled
 from sktem.e_step.batches import batch_edges
 from sktem.rows.held import carrier_of
 
-__all__ = ["Batches", "Positive", "expected", "parts_of"]
+__all__ = ["Batches", "Positive", "expected", "row_chunks"]
 
 #: Rows of a batch of NumPy arrays that are worked on together, at most, and most parts.
 ROWS_PER_PART = 2048
@@ -78,7 +78,7 @@ class Batches:
         if n_rows <= ROWS_PER_PART or not arrays_of(state.params).is_numpy:
             packed = _taken_chains(state, rows) if continues else None
             return self._expect(settings, state, rows, packed, remembers, rng)
-        parts = parts_of(np.arange(n_rows) if rows is None else rows, rng)
+        parts = row_chunks(np.arange(n_rows) if rows is None else rows, rng)
         # All chains are as they were before the batch, also of rows of two parts.
         before = [
             _taken_chains(state, part) if continues else None for part, _ in parts
@@ -110,7 +110,7 @@ class Batches:
         return positive
 
 
-def parts_of(rows, rng):
+def row_chunks(rows, rng):
     """Return the parts of a batch of many rows, each with a generator of its own.
 
     They are of neighbouring rows, and their sizes differ by one at most.
@@ -166,8 +166,8 @@ def expected(settings, state, batch, packed, missing, rng) -> Positive:
         else:
             reshape = arrays_of(packed).xp.reshape
             chains = model.unpack(reshape(packed, (X.shape[0], -1)))
-    progress = state.rounds.progress
-    moments = posterior.expect(model, params, X, observed, chains, rng, progress)
+    run_fraction = state.rounds.run_fraction
+    moments = posterior.expect(model, params, X, observed, chains, rng, run_fraction)
     if posterior.keeps_chains and moments.chains is not None:
         moved = model.pack(moments.chains)
         moved = arrays_of(moved).xp.reshape(moved, (n_rows, copies, moved.shape[1]))

@@ -199,11 +199,11 @@ class Rounds:
         Epochs and updates before this fit, of those that it continues.
     ends : list of int
         Epochs of this fit at which its rounds end.
-    left : float
+    update_budget : float
         Updates without replicas that the epochs which are left may cost.
-    fraction : float
+    step_fraction : float
         How far the steps are on the way from their first value to their last.
-    progress : float
+    run_fraction : float
         How much of the run is over, counting the epoch to come.
     measures : list of Measure
         Log-likelihoods at the start of this fit and at the ends of its rounds.
@@ -211,7 +211,7 @@ class Rounds:
         The best of them.
     shortened : float
         Factor of the adapted steps.
-    travelled : float
+    total_step : float
         Sum of the given steps.
     started_further : bool
         Whether this fit has started anew from larger weights.
@@ -229,13 +229,13 @@ class Rounds:
     epochs_before: int = 0
     updates_before: int = 0
     ends: list[int] = field(default_factory=list)
-    left: float = float("inf")
-    fraction: float = 0.0
-    progress: float = 1.0
+    update_budget: float = float("inf")
+    step_fraction: float = 0.0
+    run_fraction: float = 1.0
     measures: list[Measure] = field(default_factory=list)
     best: Any = None
     shortened: float = 1.0
-    travelled: float = 0.0
+    total_step: float = 0.0
     started_further: bool = False
     n_replicas: int = 1
     correlation: float = float("nan")
@@ -252,7 +252,7 @@ class Rounds:
             self.n_replicas = settings.n_replicas
         n_epochs, length = settings.n_epochs, None
         if settings.by_cost:
-            self.left = float(n_epochs * n_updates)
+            self.update_budget = float(n_epochs * n_updates)
             n_epochs = self._affordable(settings, 0, n_updates)
         if n_epochs < settings.n_epochs:
             length = max(1, round(self.policy.first_updates / n_updates))
@@ -267,7 +267,8 @@ class Rounds:
         return Rounds(
             self.policy, seed=self.seed, shortened=self.shortened,
             n_replicas=self.n_replicas, correlation=self.correlation,
-            epochs_before=state.epoch, updates_before=state.n_updates, fraction=1.0,
+            epochs_before=state.epoch, updates_before=state.n_updates,
+            step_fraction=1.0,
         )  # fmt: skip
 
     def epochs_of(self, state) -> int:
@@ -404,10 +405,10 @@ class Rounds:
     def _is_early(self, settings, watch):
         """Return whether a run is too short to be called converged."""
         if not settings.adaptive:
-            return self.travelled < self.policy.shortest_way
+            return self.total_step < self.policy.shortest_way
         fewest = self.policy.fewest_exact if watch.is_exact else self.policy.fewest
         few = self.measures[-1].n_updates < fewest
-        biased = self.progress < settings.posterior.unbiased_from
+        biased = self.run_fraction < settings.posterior.unbiased_from
         return watch.ascent is None and (few or biased)
 
     def _go_back(self, state):
@@ -429,7 +430,7 @@ class Rounds:
         epoch = self.epochs_of(state)
         begin, _ = self.of_epoch(epoch - 1)
         n_updates = self.measures[-1].n_updates * (epoch - begin) / epoch
-        self.left -= n_updates * self._cost(settings, self.n_replicas)
+        self.update_budget -= n_updates * self._cost(settings, self.n_replicas)
         if state.replicas is None:
             rng = np.random.default_rng([self.seed, state.n_updates, 2])
             transitions = int(policy.share_of_round * n_updates * settings.n_gibbs_m)
@@ -464,7 +465,7 @@ class Rounds:
 
     def _affordable(self, settings, epoch, n_updates):
         """Return the epochs of `n_updates` that are left at what one costs now."""
-        left = self.left / self._cost(settings, self.n_replicas)
+        left = self.update_budget / self._cost(settings, self.n_replicas)
         left = max(left, self.policy.fewest - epoch * n_updates)
         return max(min(round(left / n_updates), settings.n_epochs - epoch), 1)
 

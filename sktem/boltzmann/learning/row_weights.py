@@ -36,7 +36,7 @@ def check_weights(sample_weight, n_rows):
 
 
 def weighted_rows(X, sample_weight):
-    """Return rows of positive weight, these, None for equal ones, and their sum."""
+    """Drop rows of weight zero; return rows, weights (None if equal), their sum."""
     weights = check_weights(sample_weight, X.shape[0])
     if weights is None:
         return X, None, float(X.shape[0])

@@ -225,7 +225,7 @@ class ContrastiveState:
 
 
 def _mapped(record, names, function):
-    """Return a record with a function of each of some fields, where these are."""
+    """Apply a function to the named array fields of a record."""
     values = {name: getattr(record, name) for name in names}
     return replace(
         record, **{k: function(v) for k, v in values.items() if v is not None}

@@ -89,8 +89,8 @@ def _plain(settings, state, step):
 
 def _plain_rate(settings, state):
     """Return b_t; count it, and prepare the momentum."""
-    rate = settings.step_size_m(state.n_updates, state.rounds.fraction)
-    state.rounds.travelled += rate / (1.0 - settings.momentum)
+    rate = settings.step_size_m(state.n_updates, state.rounds.step_fraction)
+    state.rounds.total_step += rate / (1.0 - settings.momentum)
     if settings.momentum and state.steps.velocity is None:
         state.steps.velocity = arrays_of(state.params).xp.zeros_like(state.params)
     return rate
@@ -106,7 +106,7 @@ def _adapted(settings, state, gradient):
     if settings.centering:
         model.centre_weights(gradient, state.centre)
     step, share = settings.steps.direction(state.steps, gradient, settings.momentum)
-    rate = settings.step_size_m(state.n_updates, state.rounds.fraction)
+    rate = settings.step_size_m(state.n_updates, state.rounds.step_fraction)
     step *= rate * (state.rounds.shortened / share)
     if settings.centering:
         model.centre_biases(step, state.centre)

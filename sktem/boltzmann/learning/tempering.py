@@ -20,7 +20,7 @@ from sktem.boltzmann.machines.model import Moments, draw_seed
 __all__ = ["Replicas", "correlation_of_chains", "cost_of_replicas", "free_moments"]
 
 #: What swaps add to the cost of the transitions of replicas.
-SWAPS = 1.25
+SWAP_OVERHEAD = 1.25
 
 
 @dataclass
@@ -147,7 +147,7 @@ def cost_of_replicas(n_replicas, share) -> float:
 
     `share` is that of the transitions of one without them which each replica makes.
     """
-    return max(1.0, SWAPS * n_replicas * share) if n_replicas > 1 else 1.0
+    return max(1.0, SWAP_OVERHEAD * n_replicas * share) if n_replicas > 1 else 1.0
 
 
 def correlation_of_chains(model, params, chains, n_sweeps, rng) -> float:

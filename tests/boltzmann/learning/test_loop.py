@@ -177,7 +177,11 @@ def test_the_hybrid_is_one_over_the_whole_run_whatever_its_rounds():
         state.rounds = Rounds(policy, seed=0, started_further=True)
         watch = Watch(-3.0, -2.5, -2.499, -2.498, -2.497)
         run_epochs(
-            run, rows, state, lambda s, p=progress: p.append(s.rounds.progress), watch
+            run,
+            rows,
+            state,
+            lambda s, p=progress: p.append(s.rounds.run_fraction),
+            watch,
         )
         runs[solver] = progress
         assert state.converged

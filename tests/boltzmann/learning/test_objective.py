@@ -19,7 +19,7 @@ from sktem.evaluation import annealed_importance_sampling
 from sktem.exceptions import FitWarning
 
 #: As few runs as machines of very many weights have.
-FEW_RUNS = MeasureLimits(n_runs=(0, 64, 64))
+FEW_RUNS = MeasureLimits(parameters_of_runs=0, most_runs=64)
 
 
 def patterns(n, n_columns=30, n_patterns=4, flip=0.02, seed=0):

@@ -101,7 +101,7 @@ def test_rounds_with_replicas_cost_as_much_as_without(growth_of_cost, n_updates)
     assert plan.n_epochs == settings.n_epochs  # no replicas yet
     end = plan.ends[1]
     plan.measures = [Measure(0, -9.0, 0.0), Measure(end * n_updates, -8.0, 0.0)]
-    plan.left -= end * n_updates
+    plan.update_budget -= end * n_updates
     plan.n_replicas = int(2 * growth_of_cost)
     length = plan.ends[1] - plan.ends[0]
     plan._plan_rest(end, plan._affordable(settings, end, n_updates), 3 * length)
@@ -137,7 +137,7 @@ def test_chains_that_move_between_modes_in_a_round_have_no_replicas():
         rng = np.random.default_rng(0)
         state = ContrastiveState(params, spawn_generators(0), epoch=1)
         state.chains = (rng.random((n, 1)) < 0.5).astype(np.float32)
-        found = Rounds(seed=0, ends=[1, 2], left=1e4)
+        found = Rounds(seed=0, ends=[1, 2], update_budget=1e4)
         found.measures = [Measure(0, -9.0, 0.0), Measure(n_updates, -8.0, 0.0)]
         found._look_at_chains(settings, state, Watch())
         return found.n_replicas
