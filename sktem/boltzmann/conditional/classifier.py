@@ -34,9 +34,6 @@ from sktem.validation import validate_data
 
 __all__ = ["BoltzmannMachineClassifier"]
 
-#: How rows left out choose a penalty.
-DECAYS = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3, 0.1), tol=1e-4)
-
 
 @dataclass(frozen=True)
 class StreamSteps:
@@ -163,6 +160,8 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
     #: saddle at which labels depend linearly on inputs, and many ascents end there.
     #: While a penalty is chosen the first is the only one.
     start_sizes = (2.0, 2.0, 1.0, 0.125)
+    #: How rows left out choose a penalty.
+    decay_search = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3, 0.1), tol=1e-4)
     _stream_steps = StreamSteps()
 
     def __init__(
@@ -312,6 +311,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         """Return the weight decay under which rows left out are most likely."""
         if not self._new_machine(labels, 0.0).is_exact:
             return 1 / n_rows
+        search = self.decay_search
 
         def learn(decay, start, *train):
             machine = self._new_machine(labels, decay)
@@ -319,11 +319,10 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
                 start = machine.start(
                     *train[1:], np.random.default_rng(seed), self.start_sizes[0]
                 )
-            end = minimised(machine.loss, start, train, DECAYS.max_iter, DECAYS.tol)
+            end = minimised(machine.loss, start, train, search.max_iter, search.tol)
             return machine, end.x
 
-        parts = DECAYS.folds_of(X, rows[1], n_rows)
-        return DECAYS.choose(learn, rows, parts, n_rows)
+        return search.choose(learn, rows, search.folds_of(X, rows[1], n_rows), n_rows)
 
     def _learned(self, machine, params, centre, scale, seed):
         """Set the attributes that parameters mean."""

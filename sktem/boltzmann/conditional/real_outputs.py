@@ -28,9 +28,6 @@ LEAST_ROOT = 1e-3
 #: How far from a whole number of steps a value on a grid may be.
 GRID = 1e-4
 
-#: How rows left out choose a penalty.
-DECAYS = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3), tol=1e-3)
-
 
 class RealOutputs:
     """The penalised mean log-loss of outputs, its gradient, moments and draws.
@@ -44,6 +41,9 @@ class RealOutputs:
     weight_decay : float
         Strength of the L2 penalty on W and on ``U = V / r``.
     """
+
+    #: How rows left out choose a penalty.
+    decay_search = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3), tol=1e-3)
 
     def __init__(self, n_inputs, n_hidden, roots, weight_decay):
         self.weight_decay, self.roots, n_outputs = weight_decay, roots, len(roots)
@@ -176,13 +176,14 @@ def learned_decay(sizes: tuple[int, int, Any], rows, unscaled, n_rows, seed) -> 
     `unscaled` are inputs and outputs before they are scaled, `seed` is that of the
     first weights.
     """
+    search = RealOutputs.decay_search
 
     def learn(decay, _, *train):
         # From least squares each time: a smaller penalty may have followed noise.
         machine = RealOutputs(*sizes, decay)
         inputs, outputs, shares = train
         start = machine.start(inputs, outputs, shares, np.random.default_rng(seed))
-        return machine, machine.learned(start, train, DECAYS.max_iter, DECAYS.tol).x
+        return machine, machine.learned(start, train, search.max_iter, search.tol).x
 
     X, y = unscaled
-    return DECAYS.choose(learn, rows, DECAYS.folds_of(X, y, n_rows), n_rows)
+    return search.choose(learn, rows, search.folds_of(X, y, n_rows), n_rows)

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from sktem import BoltzmannMachineClassifier
-from sktem.boltzmann.conditional.classifier import DECAYS
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.evaluation import enumerate_states
 
@@ -90,7 +89,8 @@ def test_the_penalty_is_what_rows_left_out_need(kind):
         machine = BoltzmannMachineClassifier(4, random_state=0, **options)
         return machine.fit(rows, labels).log_likelihood(new, answers) / 2000
 
-    best = max(found(weight_decay=penalty / n) for penalty in DECAYS.penalties)
+    penalties = BoltzmannMachineClassifier.decay_search.penalties
+    best = max(found(weight_decay=penalty / n) for penalty in penalties)
     assert found() > best - 0.03
     if kind != "sides":  # where hidden units hardly help, what is to be avoided
         assert found(weight_decay=0.0003) < best - 0.2
