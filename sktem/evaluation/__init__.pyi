@@ -1,3 +1,9 @@
+from sktem.boltzmann.machines.enumeration import (
+    enumerate_moments as enumerate_moments,
+)
+from sktem.boltzmann.machines.enumeration import (
+    enumerate_states as enumerate_states,
+)
 from sktem.boltzmann.normalisation.ais import (
     AISResult as AISResult,
 )
@@ -9,12 +15,6 @@ from sktem.boltzmann.normalisation.brackets import (
 )
 from sktem.boltzmann.normalisation.brackets import (
     bracket_log_partition as bracket_log_partition,
-)
-from sktem.boltzmann.machines.enumeration import (
-    enumerate_moments as enumerate_moments,
-)
-from sktem.boltzmann.machines.enumeration import (
-    enumerate_states as enumerate_states,
 )
 from sktem.mixed_effects.checks.curves import (
     IndividualCurve as IndividualCurve,
