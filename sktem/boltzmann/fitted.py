@@ -14,6 +14,7 @@ from sktem.boltzmann.learning.tempering import Replicas, free_moments
 from sktem.boltzmann.machines.model import BoltzmannModel, draw_seed
 from sktem.boltzmann.machines.spins import spin_constant, spin_moments
 from sktem.boltzmann.normalisation.ais import posterior_log_sums
+from sktem.boltzmann.normalisation.brackets import shifted
 from sktem.boltzmann.normalisation.partition import LogPartition
 from sktem.boltzmann.units import VisibleUnits, half_filled
 from sktem.progress import counted
@@ -121,11 +122,11 @@ class FittedMachine:
 
     def estimated_partition(self, *options):
         """Return log Z, see `LogPartition.estimate`."""
-        return self.partition.estimate(self, *options).shifted(self.constant)
+        return shifted(self.partition.estimate(self, *options), self.constant)
 
     def found_partition(self, *options):
         """Return log Z, see `LogPartition.find`."""
-        return self.partition.find(self, *options).shifted(self.constant)
+        return shifted(self.partition.find(self, *options), self.constant)
 
     def _log_unnormalised(self, X):
         arrays, model = arrays_of(X), self.model

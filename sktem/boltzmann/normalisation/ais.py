@@ -8,7 +8,7 @@ so that the mean of their weights stays unbiased.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -59,10 +59,6 @@ class AISResult:
     effective_sample_size: float
     n_runs: int
     n_temperatures: int
-
-    def shifted(self, constant) -> AISResult:
-        """Return the estimate of log Z plus a constant."""
-        return replace(self, value=self.value + constant)
 
 
 def annealed_importance_sampling(

@@ -30,7 +30,7 @@ from sktem.boltzmann.normalisation.ais import (
 from sktem.boltzmann.normalisation.annealing_paths import new_path
 from sktem.progress import counted
 
-__all__ = ["PartitionBracket", "bracket_log_partition", "log_sum_over"]
+__all__ = ["PartitionBracket", "bracket_log_partition", "log_sum_over", "shifted"]
 
 LABEL = "Temperatures of reverse annealed importance sampling"
 #: Standard errors between an estimate and its end of a bracket, and between two
@@ -63,16 +63,6 @@ class PartitionBracket:
     forward: AISResult
     reverse: AISResult
     least: float = float("-inf")
-
-    def shifted(self, constant) -> PartitionBracket:
-        """Return the bracket of log Z plus a constant."""
-        return replace(
-            self,
-            value=self.value + constant,
-            forward=self.forward.shifted(constant),
-            reverse=self.reverse.shifted(constant),
-            least=self.least + constant,
-        )
 
     @property
     def _crossed(self) -> bool:
@@ -160,6 +150,16 @@ class PartitionBracket:
         if self._crossed:
             return "the ends are on the wrong sides; increase n_temperatures or n_runs"
         return ""
+
+
+def shifted(estimate, constant):
+    """Return an estimate or a bracket of log Z plus a constant."""
+    changes = {"value": estimate.value + constant}
+    if isinstance(estimate, PartitionBracket):
+        for name in ("forward", "reverse"):
+            changes[name] = shifted(getattr(estimate, name), constant)
+        changes["least"] = estimate.least + constant
+    return replace(estimate, **changes)
 
 
 def _bound(estimate, margin):
