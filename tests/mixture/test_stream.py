@@ -200,7 +200,7 @@ def tail_average(means):
 
 SCHEDULES = {
     "constant": lambda k: 0.1,
-    "paper": lambda k: k**-0.5,
+    "paper": Polynomial(alpha=0.5),
     "default": lambda k: (k + 2.0) ** -0.5,
 }
 
