@@ -103,8 +103,9 @@ class ClimbRule:
         Eigenvalue of the correlations of effects from which rounding hides the maximum.
     narrow : float
         Range of an input, as a share of its values, below which squares are rounding.
-    no_share : float
-        Share of the information that the observations have, which is rounding.
+    clear_share, no_share : float
+        Share of the complete information that the observations have in any direction,
+        which is no rounding, and of a parameter, which is.
     nodes : NodeRule
         How finely the likelihood is integrated.
     """
@@ -123,6 +124,7 @@ class ClimbRule:
     flat: float = 1e-9
     indistinct: float = 1e-8
     narrow: float = 1e-7
+    clear_share: float = 1e-6
     no_share: float = 1e-11
     nodes: NodeRule = NodeRule()
 
@@ -235,8 +237,8 @@ class LastClimb:
         model, rows = self.model, self.rows
         n, d = len(rows), model.design.n_latents
         nodes = self.rule.nodes
-        n_nodes = nodes.first.nodes(n, d)
-        while n_nodes and not ascent.by_nodes.within(*nodes.same):
+        n_nodes, differ = nodes.first.nodes(n, d), False
+        while n_nodes and (differ or not ascent.by_nodes.within(*nodes.same)):
             n_nodes = nodes.after(n_nodes, d)
             most = min(nodes.most_of_subject, nodes.most_in_all / n)
             if n_nodes**d > most or n_nodes > nodes.most:
@@ -251,6 +253,10 @@ class LastClimb:
             with np.errstate(invalid="ignore", divide="ignore"):
                 change = np.abs(errors[1] / errors[0] - 1)
             largest = float(np.nan_to_num(change, posinf=0.0).max(initial=0.0))
+            # Whether the data determine the parameters may be a matter of few nodes.
+            differ = np.isnan(errors[0]).any() != np.isnan(errors[1]).any()
+            shares = self._least_share(ascent), self._least_share(finer)
+            differ &= max(shares) > self.rule.clear_share
             shift = finer.value - finer.gain - ascent.value
             by_nodes = ByNodes(finer.gain, largest, shift, ascent.information)
             ascent = finer._replace(by_nodes=by_nodes)
@@ -285,6 +291,12 @@ class LastClimb:
         # Noise alone promises as much, on average.
         promise = max(drawn.promise - 2 * loss, 0.0)
         return drawn._replace(promise=promise, by_nodes=by_nodes)
+
+    def _least_share(self, ascent):
+        """Return the least share of complete information, of any direction."""
+        information = ascent.information
+        widths = np.sqrt(np.maximum(np.diag(information.complete), 1e-300))
+        return np.linalg.eigvalsh(information.observed / widths[:, None] / widths)[0]
 
     def _standard_errors(self, ascent):
         """Return standard errors where the last of Newton steps began, or NaN."""

@@ -3,8 +3,9 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
-from scipy.special import gammaln
+from scipy.special import expit, gammaln
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
@@ -196,3 +197,50 @@ def test_what_drifts_to_infinity_is_named(first, told):
     fit, message = fitted(rise, X, y, {"A": 5.0, "k": 0.3}, omega=["A"])
     assert fit.converged_ != told
     assert ("['k']" in message) == told
+
+
+def proportional_odds(psi, X, y):
+    steps = [psi["first"] + psi["slope"] * X["time"], *(psi[k] for k in "234")]
+    below = expit(np.cumsum(steps, axis=0))
+    below = np.concatenate([np.zeros((1, len(y))), below, np.ones((1, len(y)))])
+    chosen = y.astype(int), np.arange(len(y))
+    before = chosen[0] - 1, chosen[1]
+    return np.log(np.maximum(below[chosen] - below[before], 1e-300))
+
+
+def test_wide_effects_are_determined(shared_data):
+    """The few nodes of first steps make the information of knee scores indefinite."""
+    knee = pd.read_csv(shared_data("nlme/saemix_knee.csv.gz"))
+    fit = NonlinearMixedEffectsRegressor(
+        None,
+        log_density=proportional_odds,
+        parameters={"first": -10.0, "2": 4.0, "3": 6.0, "4": 8.0, "slope": 0.8},
+        transforms={"first": "normal"},
+        omega=["first", "slope"],
+        omega_start={"first": 100.0, "slope": 1.0},
+        random_state=0,
+    )
+    fit.fit(knee[["time"]].astype(float), knee.y.astype(float), groups=knee.id)
+    assert fit.converged_
+    # A maximum in the direction that was said to be none: all is wider, or narrower.
+    narrow, at, wide = (knee_log_likelihood(fit, knee, s) for s in (0.8, 1.0, 1.25))
+    assert at > max(narrow, wide) + 0.3
+
+
+def knee_log_likelihood(fit, knee, scale):
+    """Sum over a grid of random effects, all values and the first being scaled."""
+    values, (wide, narrow) = fit.population_parameters_, np.sqrt(np.diag(fit.omega_))
+    u, v = np.linspace(-5, 5, 401)[:, None], np.linspace(-4, 4, 31)[None, :]
+    weights = np.exp(-(u**2 + v**2) / 2)
+    weights /= weights.sum()
+    logs = np.zeros((knee.id.nunique(), *weights.shape))
+    for i, (_, subject) in enumerate(knee.groupby("id")):
+        for time, y in zip(subject.time, subject.y.astype(int), strict=True):
+            level = (
+                values["first"] + wide * u + values["slope"] * np.exp(narrow * v) * time
+            )
+            steps = np.cumsum([0.0, *(values[k] for k in "234")])
+            upper = 1.0 if y == 5 else expit(scale * (level + steps[y - 1]))
+            lower = 0.0 if y == 1 else expit(scale * (level + steps[y - 2]))
+            logs[i] += np.log(np.maximum(upper - lower, 1e-300))
+    return np.log((weights * np.exp(logs)).sum(axis=(1, 2))).sum()
