@@ -137,7 +137,7 @@ def cases(peer_python=None):
          "parameters": {"alp1": -10.0, "alp2": 4.0, "alp3": 6.0, "alp4": 8.0,
                         "beta": 0.8}, "omega_start": {"alp1": 100.0, "beta": 1.0}},
         {"alp1": -15.21, "alp2": 6.51, "alp3": 8.49, "alp4": 12.48, "beta": 0.87},
-        {"alp1": 189.8, "beta": 0.55}, {}, 25,
+        {"alp1": 189.8, "beta": 0.55}, {}, 100,
     )  # fmt: skip
     rapi = read("nlme/saemix_rapi.csv.gz")
     frame = pd.DataFrame({"time": rapi.time, "women": (rapi.gender == "Women") * 1.0})
