@@ -52,8 +52,8 @@ class Typical(NamedTuple):
     certainty_sd: float
     n_images: int
     rare: float = 1e-3
-    farther: float = 0.4
-    less_certain: float = 0.01
+    farther: float = 0.55
+    less_certain: float = 0.02
     moved: float = 0.4
     errors: float = 1.75
     most: float = 3.0
