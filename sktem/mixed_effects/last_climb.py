@@ -295,8 +295,12 @@ class LastClimb:
     def _least_share(self, ascent):
         """Return the least share of complete information, of any direction."""
         information = ascent.information
-        widths = np.sqrt(np.maximum(np.diag(information.complete), 1e-300))
-        return np.linalg.eigvalsh(information.observed / widths[:, None] / widths)[0]
+        with np.errstate(all="ignore"):
+            widths = np.sqrt(np.diag(information.complete))
+            shares = information.observed / widths[:, None] / widths
+        if not np.isfinite(shares).all():
+            return 0.0
+        return np.linalg.eigvalsh(shares)[0]
 
     def _standard_errors(self, ascent):
         """Return standard errors where the last of Newton steps began, or NaN."""

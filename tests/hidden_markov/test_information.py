@@ -280,8 +280,12 @@ def test_what_is_open_in_one_state_leaves_the_others():
     emission = Columns([("angle", VonMises(), [0]), ("number", Gaussian(), [1])])
     hmm = HiddenMarkovModel(2, random_state=0, tol=1e-9).fit(X[:, 1:], lengths=LENGTHS)
     expected = hmm.standard_errors(X[:, 1:], lengths=LENGTHS)
+    before = hmm.emission_params_.means[:, 0]
     hmm.set_params(emission=emission).fit(X, lengths=LENGTHS)
     angle, number = hmm.emission_params_.blocks
+    # Which state is the first one hangs on the last bits of a start.
+    same = np.argsort(before)[np.argsort(np.argsort(number.means[:, 0]))]
+    transitions = expected.transitions[np.ix_(same, same)]
     wide = int(angle.concentrations.argmin())
     assert angle.concentrations[wide] < 1e-6
     for least in (1e-12, 1e-7, 1e-5, 1e-3):
@@ -293,9 +297,11 @@ def test_what_is_open_in_one_state_leaves_the_others():
             found = hmm.standard_errors(X, lengths=LENGTHS)
         errors = found.emission["angle"]["directions"].ravel()
         assert np.isnan(errors[wide]) and np.isfinite(errors[1 - wide])
-        np.testing.assert_allclose(found.transitions, expected.transitions, rtol=1e-3)
+        np.testing.assert_allclose(found.transitions, transitions, rtol=1e-3)
         for name, values in expected.emission.items():
-            np.testing.assert_allclose(found[2]["number"][name], values, rtol=1e-3)
+            np.testing.assert_allclose(
+                found[2]["number"][name], values[same], rtol=1e-3
+            )
 
 
 @pytest.mark.filterwarnings("ignore:State.s. .* account for no more")

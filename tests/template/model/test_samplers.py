@@ -159,7 +159,7 @@ def test_chains_of_a_row(name, target):
 def test_wrong_counts(name, parameter, target):
     model, params, Y, _ = target
     sampler = DEFORMATION_SAMPLERS[name](**{parameter: 0})
-    with pytest.raises(ValueError, match=f"{parameter} must be >= 1, got 0"):
+    with pytest.raises(ValueError, match=f"{parameter} must be an integer >= 1, got 0"):
         sampler.start(model, Y, params, None)
 
 
