@@ -17,7 +17,7 @@ from sktem.mixed_effects.ascent import (
 )
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import single_point
-from sktem.mixed_effects.inference.node_numbers import covariance_of
+from sktem.mixed_effects.inference.node_numbers import covariance_of, least_share
 from sktem.mixed_effects.inference.standard_errors import at_bounds, noise
 from sktem.mixed_effects.m_step import repaired_covariance
 from sktem.mixed_effects.open_directions import exchanged, open_directions
@@ -255,7 +255,7 @@ class LastClimb:
             largest = float(np.nan_to_num(change, posinf=0.0).max(initial=0.0))
             # Whether the data determine the parameters may be a matter of few nodes.
             differ = np.isnan(errors[0]).any() != np.isnan(errors[1]).any()
-            shares = self._least_share(ascent), self._least_share(finer)
+            shares = [least_share(there.information) for there in (ascent, finer)]
             differ &= max(shares) > self.rule.clear_share
             shift = finer.value - finer.gain - ascent.value
             by_nodes = ByNodes(finer.gain, largest, shift, ascent.information)
@@ -291,16 +291,6 @@ class LastClimb:
         # Noise alone promises as much, on average.
         promise = max(drawn.promise - 2 * loss, 0.0)
         return drawn._replace(promise=promise, by_nodes=by_nodes)
-
-    def _least_share(self, ascent):
-        """Return the least share of complete information, of any direction."""
-        information = ascent.information
-        with np.errstate(all="ignore"):
-            widths = np.sqrt(np.diag(information.complete))
-            shares = information.observed / widths[:, None] / widths
-        if not np.isfinite(shares).all():
-            return 0.0
-        return np.linalg.eigvalsh(shares)[0]
 
     def _standard_errors(self, ascent):
         """Return standard errors where the last of Newton steps began, or NaN."""

@@ -15,6 +15,7 @@ __all__ = [
     "NodeInformation",
     "covariance_of",
     "information_by_nodes",
+    "least_share",
     "log_likelihood_by_nodes",
     "numbers",
     "uncorrelated",
@@ -131,6 +132,14 @@ def information_by_nodes(model, X, params, modes, covariances, is_held, basis=No
         if (change < NUMBERS.same_error).all():
             break
     return by_nodes
+
+
+def least_share(information) -> float:
+    """Return the least share of complete information of any direction, 0 for NaN."""
+    with np.errstate(all="ignore"):
+        widths = np.sqrt(np.diag(information.complete))
+        shares = information.observed / widths[:, None] / widths
+    return np.linalg.eigvalsh(shares)[0] if np.isfinite(shares).all() else 0.0
 
 
 def covariance_of(information, is_held, basis=None):
