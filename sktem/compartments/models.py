@@ -160,7 +160,6 @@ class CompartmentModel(ABC):
         hasty.model = None if self.model is None else self.model.hasty(most)
         return hasty
 
-    @abstractmethod
     def predict(self, records, parameters) -> np.ndarray:
         """Return the prediction at each record.
 
@@ -187,8 +186,8 @@ class CompartmentModel(ABC):
             If a parameter is missing, unknown or of another shape, or a record is
             impossible for the model.
         """
+        return self._predictions(read_nonmem(records), parameters)
 
-    @abstractmethod
     def amounts(self, records, parameters) -> np.ndarray:
         """Return the amounts in all compartments at each record.
 
@@ -209,8 +208,8 @@ class CompartmentModel(ABC):
         ValueError
             As :meth:`predict`.
         """
+        return self._all_amounts(read_nonmem(records), parameters)
 
-    @abstractmethod
     def check_names(self, names) -> None:
         """Raise an error unless parameters have these names.
 
@@ -224,6 +223,19 @@ class CompartmentModel(ABC):
         ValueError
             If one is unknown, given twice or missing.
         """
+        self._check_names(list(names))
+
+    @abstractmethod
+    def _predictions(self, records: Records, parameters) -> np.ndarray:
+        """Return the prediction at each record."""
+
+    @abstractmethod
+    def _all_amounts(self, records: Records, parameters) -> np.ndarray:
+        """Return the amounts at each record."""
+
+    @abstractmethod
+    def _check_names(self, names: list[str]) -> None:
+        """Raise an error unless parameters have these names."""
 
 
 class SolvedModel(CompartmentModel):
@@ -244,57 +256,11 @@ class SolvedModel(CompartmentModel):
         """Return the events of records, None where they are as the columns say."""
         return None
 
-    def predict(self, records, parameters) -> np.ndarray:
-        """Return the prediction at each record.
-
-        Parameters
-        ----------
-        records : Records, path or data frame
-            Records of doses and observations, as :func:`read_nonmem` takes them.
-        parameters : dict
-            Values of the parameters by name: a number, an array of shape
-            (n_subjects,) or one of shape (n_records,). Next to those of the model,
-            parameters of doses are "F" (bioavailability, 1), "ALAG" (lag time, 0), "D"
-            (duration of infusions with a RATE of -2) and "R" (rate of those with -1);
-            with the number of a compartment, such as "F2", they are for doses into that
-            one. Upper and lower case are alike.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Predictions, of all records in their order. That of a dose includes it.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is missing, unknown or of another shape, or a record is
-            impossible for the model.
-        """
-        records = read_nonmem(records)
+    def _predictions(self, records, parameters):
         psi = self._psi(records, parameters)
         return self._observed(records, self._solved(records, psi), psi)
 
-    def amounts(self, records, parameters) -> np.ndarray:
-        """Return the amounts in all compartments at each record.
-
-        Parameters
-        ----------
-        records : Records, path or data frame
-            Records of doses and observations, as :func:`read_nonmem` takes them.
-        parameters : dict
-            Values of the parameters, as in :meth:`predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_states)
-            Amounts; the last is the response, where there is one.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`predict`.
-        """
-        records = read_nonmem(records)
+    def _all_amounts(self, records, parameters):
         return self._solved(records, self._psi(records, parameters))
 
     def _solved(self, records, psi):
@@ -308,19 +274,7 @@ class SolvedModel(CompartmentModel):
             steps = steps.without_steady_states()
         return self._amounts(records, steps, psi)
 
-    def check_names(self, names) -> None:
-        """Raise an error unless parameters have these names.
-
-        Parameters
-        ----------
-        names : iterable of str
-            Names, of the model and of doses.
-
-        Raises
-        ------
-        ValueError
-            If one is unknown, given twice or missing.
-        """
+    def _check_names(self, names):
         self._named_values(dict.fromkeys(names, 1.0))
 
     def _psi(self, records: Records, parameters) -> Psi:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import SimpleNamespace
 
-import numpy as np
-
 from sktem.choices import did_you_mean
 from sktem.compartments.models import CompartmentModel, at_records
-from sktem.compartments.records import Records, read_nonmem
+from sktem.compartments.records import Records
 
 __all__ = ["Reparametrized"]
 
@@ -65,20 +63,7 @@ class Reparametrized(CompartmentModel):
         """Whether the model has a closed form."""
         return self.model.has_closed_form
 
-    def check_names(self, names) -> None:
-        """Raise an error unless parameters have these names.
-
-        Parameters
-        ----------
-        names : iterable of str
-            Names.
-
-        Raises
-        ------
-        ValueError
-            If a name is unknown, or one is missing.
-        """
-        names = list(names)
+    def _check_names(self, names):
         for name in names:
             if name not in self.parameters:
                 raise ValueError(
@@ -94,38 +79,8 @@ class Reparametrized(CompartmentModel):
         values = {name: at_records(records, name, v) for name, v in parameters.items()}
         return self.function(SimpleNamespace(**values), records)
 
-    def predict(self, records, parameters) -> np.ndarray:
-        """Return the prediction at each record, as :meth:`OneCompartment.predict`.
-
-        Parameters
-        ----------
-        records : Records, path or data frame
-            Records of doses and observations, as :func:`read_nonmem` takes them.
-        parameters : mapping of str to float or ndarray
-            Parameters of this model, for all subjects or one for each.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Predictions.
-        """
-        records = read_nonmem(records)
+    def _predictions(self, records, parameters):
         return self.model.predict(records, self._own(records, parameters))
 
-    def amounts(self, records, parameters) -> np.ndarray:
-        """Return the amounts at each record, as :meth:`OneCompartment.amounts`.
-
-        Parameters
-        ----------
-        records : Records, path or data frame
-            Records of doses and observations, as :func:`read_nonmem` takes them.
-        parameters : mapping of str to float or ndarray
-            Parameters of this model, for all subjects or one for each.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_compartments)
-            Amounts.
-        """
-        records = read_nonmem(records)
+    def _all_amounts(self, records, parameters):
         return self.model.amounts(records, self._own(records, parameters))

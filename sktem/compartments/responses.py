@@ -16,7 +16,7 @@ from sktem.compartments.models import (
     check_shape,
     dosing_name,
 )
-from sktem.compartments.records import Records, read_nonmem
+from sktem.compartments.records import Records
 from sktem.compartments.schedules import dosing_of
 
 __all__ = ["Responses"]
@@ -134,20 +134,7 @@ class Responses(CompartmentModel):
         plain = self.model is None or self.model.has_closed_form
         return plain and not self.hazards
 
-    def check_names(self, names) -> None:
-        """Raise an error unless parameters have these names.
-
-        Parameters
-        ----------
-        names : iterable of str
-            Names, of this model and of doses.
-
-        Raises
-        ------
-        ValueError
-            If a name is unknown, or one is missing.
-        """
-        names = list(names)
+    def _check_names(self, names):
         if missing := [name for name in self._own if name not in names]:
             raise ValueError(f"{self!r} needs the parameters {missing} too")
         rest = [name for name in names if name not in self._own]
@@ -158,22 +145,7 @@ class Responses(CompartmentModel):
                 f"{self!r} has the parameters {list(self.parameters)}, got {rest[0]!r}"
             )
 
-    def predict(self, records, parameters) -> np.ndarray:
-        """Return the prediction at each record, as :meth:`OneCompartment.predict`.
-
-        Parameters
-        ----------
-        records : Records, path or data frame
-            Records of doses and observations, as :func:`read_nonmem` takes them.
-        parameters : mapping of str to float or ndarray
-            Parameters of this model, for all subjects or one for each.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Predictions.
-        """
-        records = read_nonmem(records)
+    def _predictions(self, records, parameters):
         self.check_names(parameters)
         nodes = self._nodes(records, parameters)
         inner = nodes.records
@@ -206,22 +178,7 @@ class Responses(CompartmentModel):
             predictions = np.where(here, density, predictions)
         return predictions
 
-    def amounts(self, records, parameters) -> np.ndarray:
-        """Return the amounts at each record, as :meth:`OneCompartment.amounts`.
-
-        Parameters
-        ----------
-        records : Records, path or data frame
-            Records of doses and observations, as :func:`read_nonmem` takes them.
-        parameters : mapping of str to float or ndarray
-            Parameters of this model, for all subjects or one for each.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_compartments)
-            Amounts.
-        """
-        records = read_nonmem(records)
+    def _all_amounts(self, records, parameters):
         self.check_names(parameters)
         if self.model is None:
             return np.zeros((len(records), 0))
