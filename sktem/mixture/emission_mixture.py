@@ -28,7 +28,7 @@ from sktem.estimators.parameters import (
     SolverLike,
     StepSize,
 )
-from sktem.estimators.weights import checked_weights, positive_rows
+from sktem.estimators.weights import positive_rows
 from sktem.mixture.emission_model import (
     EmissionMixtureModel,
     EmissionMixtureParams,
@@ -275,11 +275,7 @@ class StochasticEMMixture(MixtureEstimator):
             self._check_observed(block for _, block in rows[0].blocks())
             return rows
         X = self._as_rows(X, reset, ensure_min_samples)
-        weights = None
-        if sample_weight is not None:
-            weights = checked_weights(sample_weight, X)
-            if reset or not (weights > 0).all():
-                X, weights = positive_rows(X, weights)
+        X, weights = positive_rows(X, sample_weight)
         if reset:
             self._check_observed([X])
             empty = np.isnan(X).all(axis=1)
