@@ -123,6 +123,13 @@ class _Mammillary(SolvedModel):
         return len(self._volumes) + min(self._entry.n_depots, 1)
 
     @property
+    def kinds(self) -> tuple[int, ...]:
+        """Kinds of observations: concentrations, also by CMT 1, and the response."""
+        central = 1 + min(self._entry.n_depots, 1)
+        response = (self._n_numbered + 1,) * (self._code > 0)
+        return tuple(range(1, central + 1)) + response
+
+    @property
     def has_closed_form(self) -> bool:
         """Whether amounts follow without integration of differential equations."""
         closed = self.elimination == "linear" and self._entry.input_kind == 0

@@ -186,7 +186,9 @@ class CompartmentModel(ABC):
             If a parameter is missing, unknown or of another shape, or a record is
             impossible for the model.
         """
-        return self._predictions(read_nonmem(records), parameters)
+        records = read_nonmem(records)
+        self.check_kinds(records)
+        return self._predictions(records, parameters)
 
     def amounts(self, records, parameters) -> np.ndarray:
         """Return the amounts in all compartments at each record.
@@ -225,9 +227,38 @@ class CompartmentModel(ABC):
         """
         self._check_names(list(names))
 
+    def check_kinds(self, records: Records, others=()) -> None:
+        """Raise an error for an observation of a kind that is not predicted.
+
+        Parameters
+        ----------
+        records : Records
+            The records. A CMT of 0 is the first.
+        others : iterable of int, default=()
+            Kinds that are predicted as the first one is.
+
+        Raises
+        ------
+        ValueError
+            If there is one; the message names it.
+        """
+        known = list(dict.fromkeys([*self.kinds, *others]))
+        unknown = ~np.isin(np.maximum(records["CMT"], 1), known)
+        records.refuse(
+            records.observed & unknown,
+            f"CMT of an observation must be one of {known} for {self!r}: "
+            "set MDV to 1 to leave it out, or, for another measurement of the same, "
+            "have its CMT in residual_error",
+        )
+
+    @property
+    @abstractmethod
+    def kinds(self) -> tuple[int, ...]:
+        """Kinds of observations that are predicted, by CMT."""
+
     @abstractmethod
     def _predictions(self, records: Records, parameters) -> np.ndarray:
-        """Return the prediction at each record."""
+        """Return the prediction at each record, whatever its kind."""
 
     @abstractmethod
     def _all_amounts(self, records: Records, parameters) -> np.ndarray:

@@ -59,6 +59,11 @@ class Reparametrized(CompartmentModel):
         return f"Reparametrized({self.model!r}, parameters={list(self.parameters)})"
 
     @property
+    def kinds(self) -> tuple[int, ...]:
+        """Kinds of observations of the model."""
+        return self.model.kinds
+
+    @property
     def has_closed_form(self) -> bool:
         """Whether the model has a closed form."""
         return self.model.has_closed_form
@@ -80,7 +85,7 @@ class Reparametrized(CompartmentModel):
         return self.function(SimpleNamespace(**values), records)
 
     def _predictions(self, records, parameters):
-        return self.model.predict(records, self._own(records, parameters))
+        return self.model._predictions(records, self._own(records, parameters))
 
     def _all_amounts(self, records, parameters):
         return self.model.amounts(records, self._own(records, parameters))

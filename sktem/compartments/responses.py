@@ -129,6 +129,12 @@ class Responses(CompartmentModel):
         return f"Responses({self.model!r}, CMT {kinds})"
 
     @property
+    def kinds(self) -> tuple[int, ...]:
+        """Kinds of observations: outcomes, events, and those of the model."""
+        others = () if self.model is None else self.model.kinds
+        return tuple(sorted({*others, *self.outcomes, *self.hazards}))
+
+    @property
     def has_closed_form(self) -> bool:
         """Whether the model has a closed form, and there is no hazard to integrate."""
         plain = self.model is None or self.model.has_closed_form
@@ -156,14 +162,14 @@ class Responses(CompartmentModel):
         c = np.zeros(len(inner))
         if self.model is not None:
             rest = {n: v for n, v in values.items() if n not in self._own}
-            c = self.model.predict(inner, rest)
+            c = self.model._predictions(inner, rest)
         of_record = inner.subject_of_record
         p = SimpleNamespace(**{
             name: value[of_record] if value.shape == (inner.n_subjects,)
             else np.broadcast_to(value, c.shape)
             for name, value in values.items()
         })  # fmt: skip
-        predictions, kind = c[nodes.place], records["CMT"]
+        predictions, kind = c[nodes.place], np.maximum(records["CMT"], 1)
         for cmt, function in self.outcomes.items():
             outcome = _values(function, p, inner, c, cmt)
             predictions = np.where(kind == cmt, outcome[nodes.place], predictions)
@@ -253,7 +259,7 @@ def _with_nodes(records, kinds, driver, n_nodes, dosing=None) -> Nodes:
     """
     outcomes, hazards = kinds
     n, columns = len(records), records.columns
-    kind, observed = columns["CMT"], columns["EVID"] == 0
+    kind, observed = np.maximum(columns["CMT"], 1), columns["EVID"] == 0
     ends = observed & np.isin(kind, hazards)
     owner, from_, until = _intervals(records, ends, dosing)
     unit, weight = np.polynomial.legendre.leggauss(n_nodes)
@@ -273,7 +279,7 @@ def _with_nodes(records, kinds, driver, n_nodes, dosing=None) -> Nodes:
     others = inserted | (observed & np.isin(kind, [*hazards, *outcomes]))[source]
     changes["EVID"] = np.where(others, 2.0, columns["EVID"][source])
     changes["MDV"] = np.where(others, 1.0, columns["MDV"][source])
-    changes["CMT"] = np.where(others, float(driver), kind[source])
+    changes["CMT"] = np.where(others, float(driver), columns["CMT"][source])
     offsets = np.r_[0, np.cumsum(np.add.reduceat(counts, records.offsets[:-1]))]
     return Nodes(
         records.copied(source, offsets, records.labels, changes), source, weights, place

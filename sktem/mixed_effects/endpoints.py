@@ -66,16 +66,16 @@ class EndpointError(ResidualError):
             raise ValueError(
                 "residual_error by CMT is for records of a compartment model"
             )
-        if unknown := sorted(set(rows.kinds.tolist()) - set(self.errors)):
-            raise ValueError(
-                f"residual_error must have the kinds of all observations: CMT is "
-                f"{unknown[0]} in some, and the dict has {list(self.errors)}"
-            )
-        side = rows.censored
+        rows.events.refuse(
+            ~np.isin(rows.kinds, list(self.errors)),
+            f"CMT must be one of {list(self.errors)}, the kinds of observations in "
+            "residual_error; set MDV to 1 to leave others out",
+        )
         for kind, error in self.errors.items():
             bounded = error.regresses or isinstance(error, EventOutcome)
-            if side is not None and not bounded and side[rows.kinds == kind].any():
-                raise ValueError(f"CENS is not for the outcome of CMT {kind}")
+            if rows.censored is not None and not bounded:
+                wrong = (rows.kinds == kind) & (rows.censored != 0)
+                rows.events.refuse(wrong, f"CENS is not for the outcome of CMT {kind}")
 
     def _parts(self):
         """Yield the error, the rows and the entries of ``sigma`` of each kind."""
@@ -135,8 +135,8 @@ class EndpointError(ResidualError):
         ])  # fmt: skip
 
     def allows(self, y, f):
-        """Return whether such observations and predictions are possible."""
-        return all(error.allows(y[rows], f[rows]) for error, rows, _ in self._parts())
+        """Return which observations are possible with their predictions."""
+        return self._each("allows", None, {"y": y, "f": f}) > 0
 
     def draw(self, f, sigma, least, normal):
         """Return observations, NaN for kinds that have no error."""

@@ -183,6 +183,9 @@ def given_records(
     else:
         names = list(estimator.feature_names_in_)
     used = _checked_columns(estimator, records, names)
+    if estimator.log_density is None:
+        error = estimator.residual_error
+        estimator.model.check_kinds(records, error if isinstance(error, dict) else ())
     rows = np.arange(len(records)) if rows is None else rows
     if every:
         records = records.unknown()

@@ -42,7 +42,7 @@ class Outcome(ResidualError):  # noqa: N818, no exception
 
 
 def _are_counts(y):
-    return bool(((y >= 0) & (y % 1 == 0)).all())
+    return (y >= 0) & (y % 1 == 0)
 
 
 class PoissonOutcome(Outcome):
@@ -59,8 +59,8 @@ class PoissonOutcome(Outcome):
         return np.where(f >= 0, xlogy(y, f) - f - gammaln(y + 1), np.nan)
 
     def allows(self, y, f):
-        """Return whether these are counts."""
-        return _are_counts(y) and bool((f > 0).all())
+        """Return which are counts."""
+        return _are_counts(y) & (f > 0)
 
     def draw(self, f, sigma, least, normal):
         """Return counts."""
@@ -107,8 +107,8 @@ class BernoulliOutcome(Outcome):
         return xlogy(y, f) + xlog1py(1 - y, -f)
 
     def allows(self, y, f):
-        """Return whether these are zeros and ones, and probabilities."""
-        return bool(np.isin(y, [0, 1]).all() and ((f > 0) & (f < 1)).all())
+        """Return where these are zeros and ones, and probabilities."""
+        return np.isin(y, [0, 1]) & (f > 0) & (f < 1)
 
     def draw(self, f, sigma, least, normal):
         """Return zeros and ones."""
@@ -163,8 +163,8 @@ class OrdinalOutcome(Outcome):
         return first + second + np.log(-np.expm1(-width))
 
     def allows(self, y, f):
-        """Return whether these are categories."""
-        return _are_counts(y) and bool((y < self.n_categories).all())
+        """Return which are categories."""
+        return _are_counts(y) & (y < self.n_categories)
 
     def draw(self, f, sigma, least, normal):
         """Return categories."""
@@ -194,8 +194,8 @@ class EventOutcome(Outcome):
         return np.log(f)
 
     def allows(self, y, f):
-        """Return whether these are zeros and ones."""
-        return bool(np.isin(y, [0, 1]).all() and (f > 0).all())
+        """Return where these are zeros and ones."""
+        return np.isin(y, [0, 1]) & (f > 0)
 
     def draw(self, f, sigma, least, normal):
         """Return whether there is an event up to the record."""

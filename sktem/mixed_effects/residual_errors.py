@@ -160,9 +160,9 @@ class ResidualError(ABC):
         least = 1e-5 * spread if spread > 1e-10 * size else (1e-8 * size or 1e-10)
         return np.array([least, least / size if size > 0 else 1e-5])
 
-    def allows(self, y, f) -> bool:
-        """Return whether such observations and predictions are possible."""
-        return True
+    def allows(self, y, f) -> np.ndarray:
+        """Return which observations are possible with their predictions."""
+        return np.ones(len(y), dtype=bool)
 
     def draw(self, f, sigma, least, normal):
         """Return observations for predictions and normal variables."""
@@ -297,8 +297,8 @@ class ExponentialError(ResidualError):
         return np.full(2, 1e-5)
 
     def allows(self, y, f):
-        """Return whether both have logarithms."""
-        return bool((y > 0).all() and (f > 0).all())
+        """Return where both have logarithms."""
+        return (y > 0) & (f > 0)
 
     def draw(self, f, sigma, least, normal):
         """Return log-normal observations."""
@@ -394,8 +394,8 @@ class PositiveError(ResidualError):
         return self.error.floors(y)
 
     def allows(self, y, f):
-        """Return whether all observations are positive."""
-        return bool((y > 0).all())
+        """Return which observations are positive."""
+        return y > 0
 
     def draw(self, f, sigma, least, normal):
         """Return positive observations, by the quantile function."""

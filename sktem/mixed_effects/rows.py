@@ -218,18 +218,22 @@ class SubjectRecords:
         last = self._last
         if last is not None and last[0] is structure and _are_equal(psi, last[1]):
             return last[2]
-        predictions = structure.predict(self.records, psi)[self.records.observed]
+        predictions = structure._predictions(self.records, psi)[self.records.observed]
         self._last = structure, psi, predictions
         return predictions
 
+    def refuse(self, wrong, reason):
+        """Raise an error for the first of the observations that are wrong."""
+        of_records = np.zeros(len(self.records), dtype=bool)
+        of_records[self.records.observed] = wrong
+        self.records.refuse(of_records, reason)
+
     def check_doses(self, y, f):
         """Raise an error for a value before any dose, where the model predicts none."""
-        records = self.records
-        wrong = np.zeros(len(records), dtype=bool)
-        exact = records["CENS"][records.observed] == 0
-        wrong[records.observed] = (f == 0) & (y != 0) & exact
-        records.refuse(
-            wrong & records.undosed,
+        records, used = self.records, self.records.observed
+        exact = records["CENS"][used] == 0
+        self.refuse(
+            (f == 0) & (y != 0) & exact & records.undosed[used],
             "no dose of this subject comes before, so that the model predicts 0, where "
             "a proportional error has no density for another value: check the doses "
             '(AMT, EVID), set MDV to 1, or pass residual_error="combined"',

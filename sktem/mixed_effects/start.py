@@ -200,8 +200,15 @@ def _starting_error(estimator, error, params, design, rows, structure):
         )
     if rows.events is not None and isinstance(error, ProportionalError):
         rows.events.check_doses(rows.y, f)
-    if not error.allows(rows.y, f):
-        raise ValueError(f"the {estimator.residual_error} error needs {error.needs}")
+    if (wrong := ~error.allows(rows.y, f)).any():
+        y, prediction = rows.y[wrong][0], f[wrong][0]
+        reason = (
+            f"the {estimator.residual_error} error needs {error.needs}, got {y:.6g} "
+            f"where the model has {prediction:.6g} at the start values"
+        )
+        if rows.events is not None:
+            rows.events.refuse(wrong, reason)
+        raise ValueError(reason)
     return error.start(rows.y, f)
 
 
@@ -307,7 +314,7 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
         return Start(params, numeric, wide)
     means = model.prior_moments(rows, params)[0]
     f = model.predict_rows(rows, means, params.numeric)
-    if not np.isfinite(f).all() or not model.error.on(rows).allows(rows.y, f):
+    if not np.isfinite(f).all() or not model.error.on(rows).allows(rows.y, f).all():
         return Start(params, numeric, wide)  # rows that the regression has not seen
     sigma = model.error.on(rows).start(rows.y, f)
     held_entries = list(design.held_residual)

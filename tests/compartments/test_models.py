@@ -28,7 +28,7 @@ def regimen(compartment=1, **dose):
         "TIME": np.r_[0.0, TIMES],
         "EVID": np.r_[1, np.zeros(n)],
         "AMT": np.r_[100.0, np.zeros(n)],
-        "CMT": np.full(n + 1, compartment),
+        "CMT": np.r_[compartment, np.ones(n)],
     }
     for name, value in dose.items():
         table[name.upper()] = np.r_[value, np.zeros(n)]

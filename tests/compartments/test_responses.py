@@ -128,7 +128,7 @@ def test_hazard_of_an_ode_as_a_compartment():
         "WT": [1.0] * 4,
     }  # fmt: skip
     psi = {**PSI, "CL": np.array([2.0, 1.0])}
-    whole = ode.predict(records, psi)
+    whole = ode.predict({**records, "CMT": np.ones(4)}, psi)
     found = joint().predict(records, psi)
     assert found[1] == pytest.approx(np.exp(-whole[1]), rel=1e-6)
     # CENS 1: an event before this time.
@@ -156,6 +156,9 @@ def test_outcomes_without_a_model():
                "X": [5.0, 0, 0], "DV": [0.0, 0, 1]}  # fmt: skip
     found = model.predict(records, {"A": 0.5, "B": 2.0})
     np.testing.assert_allclose(found, [10.5, np.exp(-1), 0.5 * np.exp(-1.5)])
+    # A CMT of 0, as without the column, is the first.
+    first = model.predict({**records, "CMT": [0, 2, 2]}, {"A": 0.5, "B": 2.0})
+    np.testing.assert_array_equal(first, found)
 
 
 def test_wrong_use():
@@ -169,4 +172,6 @@ def test_wrong_use():
         joint().check_names([*PSI, "KA"])
     wrong = Responses(None, hazards={3: lambda p, r, c: np.ones(2)}, parameters=["H0"])
     with pytest.raises(ValueError, match="one value for each of"):
+        wrong.predict({**study(), "CMT": [3.0] * 7}, {"H0": 1.0})
+    with pytest.raises(ValueError, match=r"record 3 .* CMT .* one of \[3\] for Resp"):
         wrong.predict(study(), {"H0": 1.0})

@@ -6,8 +6,36 @@ import pytest
 from scipy.stats import norm
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.compartments import OneCompartment, Reparametrized, read_nonmem
+from sktem.compartments import (
+    OneCompartment,
+    Reparametrized,
+    TwoCompartment,
+    read_nonmem,
+)
 from sktem.mixed_effects.endpoints import residual_error_of
+
+PSI = {"CL": 1.0, "V1": 20.0, "Q": 2.0, "V2": 40.0}
+
+
+def bolus(**settings):
+    defaults = {
+        "model": OneCompartment(), "parameters": {"CL": 2.0, "V": 20.0},
+        "omega": ["CL"], "random_state": 0,
+    }  # fmt: skip
+    return NonlinearMixedEffectsRegressor(**{**defaults, **settings})
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Return records of 30 subjects with a bolus, and observations without error."""
+    n, times = 30, np.array([0.0, 1, 2, 4, 8, 12])
+    found = {
+        "ID": np.repeat(np.arange(n), 6), "TIME": np.tile(times, n),
+        "AMT": np.tile([100.0, 0, 0, 0, 0, 0], n),
+    }  # fmt: skip
+    CL = 2 * np.exp(0.2 * np.random.default_rng(1).standard_normal(n))
+    found["DV"] = 5 * np.exp(-np.repeat(CL, 6) / 20 * found["TIME"])
+    return found
 
 
 def effect(**settings):
@@ -134,13 +162,48 @@ def test_a_log_density_with_predictions():
     assert own.log_likelihood() == pytest.approx(plain.log_likelihood(), abs=1e-3)
 
 
+def test_kinds_that_the_model_does_not_have(table):
+    # Neither a depot nor a peripheral compartment is observed: in NONMEM these have
+    # amounts, which would be concentrations here.
+    for cmt, settings in ((3, {}), (2, {"model": TwoCompartment(), "parameters": PSI})):
+        strange = {**table, "CMT": np.where(table["TIME"] == 4, cmt, 1)}
+        name = r"record 4 \(ID 0, TIME 4\): CMT of an observation must be one of \[1"
+        with pytest.raises(ValueError, match=name):
+            bolus(**settings).fit(read_nonmem(strange))
+    with pytest.raises(ValueError, match=name):
+        TwoCompartment().predict(strange, PSI)
+    unused = {**strange, "MDV": np.where(table["TIME"] == 4, 1, 0)}
+    assert np.isfinite(TwoCompartment().predict(unused, PSI)).all()
+
+
+def test_another_measurement_of_the_same(table):
+    # Two assays with errors of .1 and .3, which CMT tells apart.
+    rng = np.random.default_rng(0)
+    second = (table["TIME"] > 0) & (rng.random(len(table["TIME"])) < 0.5)
+    noise = np.where(second, 0.3, 0.1) * rng.standard_normal(len(second))
+    both = {**table, "DV": table["DV"] * np.exp(noise), "CMT": np.where(second, 7, 1)}
+    names = {1: "exponential", 7: "exponential"}
+    fit = bolus(residual_error=names, max_iter=60).fit(read_nonmem(both))
+    found = [fit.residual_error_[name] for name in ("a_1", "a_7")]
+    n = np.array([(both["CMT"][both["AMT"] == 0] == k).sum() for k in (1, 7)])
+    np.testing.assert_allclose(found, [0.1, 0.3], atol=4 * 0.3 / np.sqrt(2 * n.min()))
+    with pytest.raises(ValueError, match="CMT of an observation must be one of .1, 7."):
+        fit.predict(read_nonmem({**both, "CMT": np.where(second, 5, 1)}))
+
+
 def test_wrong_kinds():
     table = pd.DataFrame(
         {"ID": [1, 1, 1], "TIME": [0.0, 1, 2], "AMT": [9.0, 0, 0], "DV": [0, 1.0, 1],
          "CMT": [1, 1, 2]}
     )  # fmt: skip
-    with pytest.raises(ValueError, match="CMT is 2 in some"):
+    with pytest.raises(ValueError, match="record 3 .* CMT must be one of \\[1\\]"):
         effect(residual_error={1: "constant"}).fit(read_nonmem(table))
+    negative = {**table, "DV": [0, 1.0, -0.25], "CMT": [1, 1, 1]}
+    name = r"record 3 \(ID 1, TIME 2\): the log-additive error needs .* got -0.25"
+    for error in ("log-additive", {1: "log-additive"}):
+        name = name.replace("log-additive", ".*log-additive.*")
+        with pytest.raises(ValueError, match=name):
+            effect(residual_error=error).fit(read_nonmem(negative))
     with pytest.raises(ValueError, match="a name for each CMT"):
         effect(residual_error={"a": "constant"}).fit(read_nonmem(table))
     with pytest.raises(ValueError, match="for records of a compartment model"):

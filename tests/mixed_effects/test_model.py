@@ -435,9 +435,9 @@ def test_compiled_records_equal_predictions(structure, psi):
         "II": [12, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0],
         "ADDL": [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         "RATE": [0, 0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0],
-        "CMT": [1, 3, 2, 1, 2, 1, 2, 2, 3, 1, 2, 1, 3],
         "DV": [0, 3, 4, 0, 2, 0, 5, 0, 1, 0, 2, 0, 3],
     })  # fmt: skip
+    frame["CMT"] = np.where(frame["EVID"] == 0, np.resize(structure.kinds[::-1], 13), 1)
     if structure.absorption != "intravenous":
         frame["RATE"] = 0
     estimator = NonlinearMixedEffectsRegressor(
