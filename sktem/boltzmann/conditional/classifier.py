@@ -208,6 +208,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         X, y, shares, n_rows = self._checked(X, y, sample_weight, reset=True)
         self._warn_of_small_weights(len(X), n_rows)
         labels, (centre, scale) = Labels.of(y), column_scaling(X, shares)
+        self._warn_of_tails(X, scale)
         rows = ((X - centre) / scale, labels.codes(y), shares)
         seed = seed_sequence(self.random_state)
         decay = self.weight_decay
@@ -261,6 +262,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
             machine = self._new_machine(_given_classes(classes, y), decay)
             codes = machine.labels.codes(y)
             centre, scale = column_scaling(X, shares)
+            self._warn_of_tails(X, scale)
             rng = np.random.default_rng(seed_sequence(self.random_state))
             params = machine.start(codes, shares, rng)
             seed = int(rng.integers(2**31))

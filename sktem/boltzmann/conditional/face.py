@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -14,10 +15,31 @@ from sktem.boltzmann.fit_warnings import warn_of_small_weights
 from sktem.choices import KnownParametersMixin, check_number, is_auto
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
+from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
 from sktem.validation import validate_data
 
-__all__ = ["ConditionalEstimator"]
+__all__ = ["TAILS", "ConditionalEstimator"]
+
+
+class Tails(NamedTuple):
+    """Limits on values far out, beyond which few rows decide a fit.
+
+    Attributes
+    ----------
+    scale : float
+        Standard deviation of an input over the one that its quartiles have under a
+        normal density. A log-normal column of scale 1 has 2.
+    kurtosis : float
+        Mean fourth power of the errors of an output, in standard deviations. Normal
+        errors have 3, exponential ones 9.
+    """
+
+    scale: float = 3.0
+    kurtosis: float = 20.0
+
+
+TAILS = Tails()
 
 
 class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEstimator):
@@ -40,6 +62,21 @@ class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEst
         """Warn if weights make many rows count as few to a penalty that counts them."""
         if self.weight_decay == "auto":
             warn_of_small_weights(n_rows, mass)
+
+    def _warn_of_tails(self, X, scale):
+        """Warn of inputs whose scales are decided by a few rows."""
+        spread = np.subtract(*np.quantile(X, [0.75, 0.25], axis=0)) / 1.349
+        heavy = np.flatnonzero((spread > 0) & (scale > TAILS.scale * spread))
+        if len(heavy):
+            names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))[heavy]
+            warn_user(
+                f"Inputs {', '.join(map(str, names[:3]))}"
+                f"{', ...' if len(heavy) > 3 else ''} have heavy tails: a few rows far "
+                "out decide their scale, beside which others hardly differ. Transform "
+                'them first, by QuantileTransformer(output_distribution="normal") or '
+                "logarithms, or leave these rows out.",
+                FitWarning,
+            )
 
     def _conclude(self, objective, n_iter, gradient):
         """Record the end of a fit, and warn of a gradient that is too large."""

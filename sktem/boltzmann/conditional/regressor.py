@@ -11,7 +11,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from sktem.boltzmann.calls import one_blas_thread
 from sktem.boltzmann.conditional.conditional_machines import MOST_HIDDEN
-from sktem.boltzmann.conditional.face import ConditionalEstimator
+from sktem.boltzmann.conditional.face import TAILS, ConditionalEstimator
 from sktem.boltzmann.conditional.real_outputs import (
     LARGEST_ROOT,
     RealOutputs,
@@ -160,6 +160,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         self._warn_of_small_weights(len(X), n_rows)
         outputs = y.reshape(len(y), -1)
         inside, outside = column_scaling(X, shares), column_scaling(outputs, shares)
+        self._warn_of_tails(X, inside[1])
         rows = (X - inside[0]) / inside[1], (outputs - outside[0]) / outside[1], shares
         sizes = X.shape[1], int(self.n_hidden), largest_roots(rows[1])
         seed = seed_sequence(self.random_state)
@@ -178,6 +179,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         gradient = machine.slopes_within(optimum.x, optimum.jac)
         self._conclude(objective, optimum.nit, gradient)
         self._warn_of_noise(outputs)
+        self._warn_of_errors(X, y, shares)
         self._warn_of_few_rows(1 / float(shares @ shares), 1 + X.shape[1])
         return self
 
@@ -193,6 +195,20 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
                 "functions of the inputs, there are too few rows for the columns, or "
                 "few values of an output, and new rows can be very unlikely. Pass more "
                 "rows or fewer columns; of few values take BoltzmannMachineClassifier.",
+                FitWarning,
+            )
+
+    def _warn_of_errors(self, X, y, shares):
+        """Warn of outputs with more errors far out than normal densities allow."""
+        means, stds = self.fitted_.moments(X)
+        kurtosis = (shares @ ((y - means) / stds) ** 4).max()
+        if kurtosis > TAILS.kurtosis:
+            warn_user(
+                "The outputs have errors far out, more than normal densities allow "
+                f"(a kurtosis of {kurtosis:.3g}, 3 where normal): a few rows decide "
+                "the fit. Take TransformedTargetRegressor with QuantileTransformer("
+                'output_distribution="normal") or logarithms as its transformer, or '
+                "leave these rows out.",
                 FitWarning,
             )
 
