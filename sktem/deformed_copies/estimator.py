@@ -313,9 +313,8 @@ class DeformedCopiesClassifier(ImageClassifier):
             images.similarity(law.relative, law.values), rows, n_classes, equations
         )
         several = np.bincount(labels).min() > 1
-        self._calibrate(
-            CALIBRATION, left_out if several else None, labels, images.weights
-        )
+        left_out = left_out if several else None
+        self._calibrate(CALIBRATION, left_out, images.X, labels, images.weights)
         self.n_rows_ = len(rows.X)
         self.deformations_ = law.sizes._asdict()
         self._deformations, self._noise = deformations, noise

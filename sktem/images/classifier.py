@@ -20,6 +20,7 @@ from sktem.images.classes import (
     resolved_prior,
 )
 from sktem.images.patches import Patches
+from sktem.images.pixels import PixelRegression
 from sktem.images.rows import answer, found_images
 from sktem.images.units import checked_images, labelled_images
 from sktem.images.usual import UsualImages
@@ -192,7 +193,7 @@ class ImageClassifier(
         self.class_prior_ = resolved_prior(self.class_prior, masses)
         return data
 
-    def _calibrate(self, calibration, left_out, labels, weights, light=False):
+    def _calibrate(self, calibration, left_out, X, labels, weights, light=False):
         """Learn how probabilities follow from scores and distances of images left out.
 
         Where there are none (``left_out`` is None), a temperature is expected or given,
@@ -211,6 +212,7 @@ class ImageClassifier(
             self._typical = calibration.typical(distances, logs, weights)
             contradicted = calibration.contradicted(scores, labels)
             self._usual.warn_of_errors(logs, labels, light, contradicted)
+            PixelRegression().warn(X, labels, scores.argmax(axis=1) != labels)
         self.temperature_ = temperature or calibration.expected
 
     def _checked(self, X):

@@ -273,7 +273,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         if left_out is not None:
             warn_of_copies(X, labels)
         lit = {"gain", "offset"} & set(fits[0].nuisance_names)
-        self._calibrate(CALIBRATION, left_out, labels, weights, light=not lit)
+        self._calibrate(CALIBRATION, left_out, X, labels, weights, light=not lit)
         return self
 
     @property

@@ -50,6 +50,7 @@ from sktem.template.judged import (
     has_settled,
     mean_log_likelihood,
     warn_of_images,
+    warn_of_pixels,
     warn_of_repetition,
 )
 from sktem.template.model.samplers import DEFORMATION_SAMPLERS, DeformationSampler
@@ -411,8 +412,11 @@ class DeformableTemplateEstimator(
             warn_of_images(images, self._layout)
             warn_of_repetition(images, sample_weight)
         judged = Judged.of(vars(self))
-        if self.history_.passes[-1:] >= [BOUNDS.least_passes] and not self.converged_:
-            judged.warn_of_drift()
+        if self.history_.passes[-1:] >= [BOUNDS.least_passes]:
+            if not self.converged_:
+                judged.warn_of_drift()
+            few = self._fitted.standardised(state.few)
+            warn_of_pixels(self._fitted.model, state.params, few)
         judged.warn(state.n_rows)
         return self
 
@@ -446,7 +450,8 @@ class DeformableTemplateEstimator(
             frame = settings.frame_of(*images_of_start(X, sample_weight, rng))
         frame = frame._replace(patches=patches)
         state, fit, interrupted = self._run(frame, X, sample_weight, start)
-        state.few = np.asarray(X[np.arange(min(JUDGED, len(X)))])
+        rows = np.linspace(0, len(X) - 1, min(JUDGED, len(X))).astype(int)
+        state.few = np.asarray(X[rows])
         return state, fit, interrupted
 
     def _finish(self, learned):

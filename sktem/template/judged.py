@@ -14,6 +14,7 @@ from sktem.images.units import n_copies_of, warn_of_outshining
 from sktem.schedules import steps_from
 from sktem.template.geometry.grid import ImageGrid
 from sktem.template.geometry.landmarks import geometry
+from sktem.template.model.statistics import observed_counts
 
 __all__ = [
     "BOUNDS",
@@ -22,8 +23,10 @@ __all__ = [
     "folds_of",
     "has_settled",
     "mean_log_likelihood",
+    "pixel_log_densities",
     "shares_of_folds",
     "warn_of_images",
+    "warn_of_pixels",
     "warn_of_repetition",
 ]
 
@@ -51,6 +54,15 @@ class Bounds(NamedTuple):
     copies, weight : float
         Share of the images that are exact copies of others, and a mean weight, or one
         over it, with which the prior counts for too little or too much.
+    compared : int
+        Images that are compared with independent pixels, at most; fewer than an eighth
+        of them are too few.
+    behind, errors : float
+        Nats a pixel by which these explain the images better, and standard errors
+        beyond them, from which on a fit warns.
+    least_variance : float
+        Least variance of an independent pixel, as a share of the mean one: an even
+        background is no finding.
     """
 
     folds: float = 0.05
@@ -63,6 +75,10 @@ class Bounds(NamedTuple):
     drift_in_errors: float = 0.4
     copies: float = 0.25
     weight: float = 10.0
+    compared: int = 40
+    behind: float = 0.03
+    errors: float = 2.0
+    least_variance: float = 0.25
 
 
 BOUNDS = Bounds()
@@ -123,6 +139,57 @@ def warn_of_repetition(X, sample_weight, bounds=BOUNDS):
             f"The weights of the images have the mean {mean:.3g}. A weight means "
             f"repetition: the {effects[int(mean < 1)]}. Divide the weights by their "
             "mean.",
+            FitWarning,
+        )
+
+
+def pixel_log_densities(Y, least, weight=2.0):
+    """Return log-densities of images under Gaussian pixels, learned from the others.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, n_pixels)
+        Images, NaN where a pixel was not observed.
+    least : float
+        Least variance of a pixel, as a share of the mean variance.
+    weight : float, default=2.0
+        Observations that the mean variance counts for in that of every pixel.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Log-densities of the observed pixels of each image, by means and variances of
+        all other images.
+    """
+    observed = ~np.isnan(Y)
+    values = np.where(observed, Y - np.nanmean(Y), 0.0)
+    pooled = float(np.nanvar(Y, axis=0, ddof=1).mean())
+    n = np.maximum(observed.sum(axis=0) - observed, 1)
+    sums, squares = (total.sum(axis=0) - total for total in (values, values**2))
+    means = sums / n
+    variances = (squares - n * means**2 + weight * pooled) / (n - 1 + weight)
+    variances = np.maximum(variances, least * pooled) * (1 + 1 / n)
+    logs = np.log(2 * np.pi * variances) + (values - means) ** 2 / variances
+    return -0.5 * np.where(observed, logs, 0.0).sum(axis=1)
+
+
+def warn_of_pixels(model, params, Y, bounds=BOUNDS):
+    """Warn of images that independent pixels explain better than templates do."""
+    Y = Y[np.linspace(0, len(Y) - 1, min(len(Y), bounds.compared)).astype(int)]
+    Y = Y[~np.isnan(Y).all(axis=1)]
+    if len(Y) < bounds.compared / 8:
+        return
+    logs = logsumexp(model.searched(Y, params)[1], axis=1)
+    gaps = pixel_log_densities(Y, bounds.least_variance) - logs
+    gaps /= observed_counts(Y)
+    error = bounds.errors * gaps.std(ddof=1) / np.sqrt(len(gaps))
+    if gaps.mean() > bounds.behind + error:
+        warn_user(
+            f"Gaussian pixels that are independent explain images better, by "
+            f"{gaps.mean():.2g} nats a pixel: their noise is not the same everywhere, "
+            "as in counts, or there is detail as fine as a pixel. Pass images of more "
+            "pixels, take square roots of counts, or compare with a mixture whose "
+            "covariances are diagonal.",
             FitWarning,
         )
 

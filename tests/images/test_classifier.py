@@ -8,9 +8,11 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.kernel_ridge import KernelRidge
 
 from sktem import DeformableTemplateClassifier, DeformedCopiesClassifier
 from sktem.exceptions import FitWarning
+from sktem.images.pixels import PixelRegression
 from sktem.images.units import labelled_images
 from tests.template.oracles import named_kinds
 
@@ -343,6 +345,33 @@ def test_a_tenth_of_wrong_labels_is_told(n):
     wrong = np.where(rng.random(n) < 0.1, (y + rng.integers(1, 6, n)) % 6, y)
     with pytest.warns(FitWarning, match="another class beyond doubt.*wrong labels"):
         classifier.fit(X, wrong)
+
+
+def test_scores_by_pixels_are_those_without_the_image():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(9, 4)), np.arange(9) % 3
+    gamma, targets = 1 / (2 * X.var(axis=0).sum()), np.eye(3)[labels]
+    for size in (1.0, 1e200):
+        found = PixelRegression(ridge=0.2).left_out(size * X, labels)
+        for i in range(9):
+            others = np.delete(np.arange(9), i)
+            peer = KernelRidge(alpha=0.2, kernel="rbf", gamma=gamma)
+            peer.fit(X[others], (targets - 1 / 3)[others])
+            np.testing.assert_allclose(found[i], 1 / 3 + peer.predict(X[[i]])[0])
+
+
+def test_classes_that_single_pixels_tell_apart_are_told():
+    """Squares as large as a pixel, or two, of a board: nothing that is deformed."""
+    rng, (i, j) = np.random.default_rng(0), np.indices((8, 8))
+    boards = [1.0 - 2 * ((i // a + j // b) % 2) for a in (1, 2) for b in (1, 2)]
+    y = np.repeat(np.arange(4), 12)
+    X = np.array(boards)[y] + rng.normal(size=(48, 8, 8))
+    with pytest.warns(FitWarning, match="A regression on pixels gets 100%"):
+        DeformableTemplateClassifier(random_state=0).fit(X, y)
+    # Negative controls: another classifier of them, and images of objects.
+    DeformedCopiesClassifier(max_rows=600, random_state=0).fit(X, y)
+    X, y = load_digits(n_class=4, return_X_y=True)
+    DeformableTemplateClassifier(random_state=0).fit(X[:40], y[:40])
 
 
 def test_contrasts_that_differ_are_told():

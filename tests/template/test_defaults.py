@@ -5,6 +5,8 @@ from types import SimpleNamespace as Named
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
+from scipy.stats import norm
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
@@ -15,6 +17,7 @@ from sktem import (
 )
 from sktem.exceptions import FitWarning
 from sktem.template.classes import shared_noise
+from sktem.template.judged import pixel_log_densities
 from tests.template.oracles import SMALL, blobs
 
 
@@ -150,6 +153,42 @@ def test_a_coarse_template_is_named():
     )
     with pytest.warns(FitWarning, match="increase template_landmarks"):
         estimator.fit(rng.normal(size=(20, 36)))
+
+
+def test_independent_pixels_are_judged_without_the_image_itself():
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(7, 5)) * [1, 1, 2, 3, 0.1]
+    Y[2, 1] = np.nan
+    found = pixel_log_densities(Y, least=0.25, weight=2.0)
+    pooled = np.nanvar(Y, axis=0, ddof=1).mean()
+    expected = np.zeros(7)
+    for i, j in np.argwhere(~np.isnan(Y)):
+        others = np.delete(Y[:, j], i)
+        others = others[~np.isnan(others)]
+        n = len(others)
+        variance = ((n - 1) * others.var(ddof=1) + 2.0 * pooled) / (n + 1)
+        scale = np.sqrt(max(variance, 0.25 * pooled) * (1 + 1 / n))
+        expected[i] += norm.logpdf(Y[i, j], others.mean(), scale)
+    np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("shape, n", [((4, 4), 40), ((8, 8), 12)])
+@pytest.mark.parametrize("kind", ["equal noise", "unequal noise", "counts"])
+def test_pixels_that_a_template_does_not_explain_are_told(kind, shape, n):
+    """One noise variance for all pixels, and a smooth template, may be no model."""
+    rng = np.random.default_rng(n)
+    scales, noise = np.exp(rng.normal(size=shape)), rng.normal(size=(n, *shape))
+    smooth = gaussian_filter(3 * rng.normal(size=shape), 1)
+    X = {
+        "equal noise": lambda: smooth + noise,
+        "unequal noise": lambda: smooth + scales * noise,
+        "counts": lambda: rng.poisson(np.exp(2 * rng.normal(size=shape)), (n, *shape)),
+    }[kind]()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DeformableTemplateEstimator(random_state=0).fit(X)
+    told = ["pixels that are independent" in str(one.message) for one in caught]
+    assert any(told) == (kind != "equal noise")
 
 
 def test_warnings_of_threads_do_not_leak():
