@@ -157,7 +157,10 @@ class StochasticEM(LoopEstimator):
         end, and a warning says that it is not known. Without a likelihood, the relative
         root of the mean field is compared with ``tol``. Online EM with exact
         expectations and without ``average`` then goes on with passes of EM, which take
-        out the noise of its last steps. 0 means never.
+        out the noise of its last steps. Before a run with exact expectations counts as
+        converged, an M-step from draws disturbs it where the model has
+        ``draw_posterior``: if three passes of EM then lead away, as from a saddle point
+        at which components are equal, it goes on from there. 0 means never.
     n_iter_no_change : int, default=3
         See ``tol``; also the least epochs of a third.
     random_state : int, RandomState, Generator or None, default=None
@@ -358,7 +361,7 @@ class StochasticEM(LoopEstimator):
             # Chains forget the first parameters only if the statistics do.
             step_size = BurnInThenDecay(n_burn_in=self.max_iter // 2, alpha=0.6)
             settings = replace(settings, step_size=step_size)
-        return replace(settings, stopping="gap")
+        return replace(settings, stopping="gap", leaves_saddles=True)
 
     def _new_stream(self):
         """Return a merger of chunks."""

@@ -181,7 +181,9 @@ def _left_to_gain(values, rule):
     if len(changes) == rule.exact_window:
         if (changes[1:] * changes[:-1] < 0).sum() > 1:
             return np.abs(changes).sum()
-        at_most = rule.most_passes * np.abs(changes).max()
+        # Small changes that only grow are those of a run that leaves a saddle.
+        grows = (np.diff(changes) > 0).all() and changes[0] > 0
+        at_most = np.inf if grows else rule.most_passes * np.abs(changes).max()
     else:
         at_most = np.inf
     before, last = changes[-2:]

@@ -14,6 +14,7 @@ from sktem.loop.convergence import check_change, check_gap
 from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.monitor import measured, new_monitor, objective_of
 from sktem.loop.runner import run_epochs
+from sktem.loop.saddles import left_saddle
 from sktem.loop.stages import enter_stage, first_stage, next_stage
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import draw_visits, find
@@ -58,12 +59,16 @@ def run(
         interrupt ``interrupted`` is set and ``params`` are those of the last finished
         epoch.
     """
+
+    def run_stage(stage, state, on_epoch=None):
+        run_epochs(_Loop(stage, X, state, sample_weight, merge), state, on_epoch)
+
     stage = first_stage(settings, state)
-    run_epochs(_Loop(stage, X, state, sample_weight, merge), state, on_epoch)
-    while (later := next_stage(stage, state)) is not None:
+    run_stage(stage, state, on_epoch)
+    while later := next_stage(stage, state) or left_saddle(stage, state, run_stage):
         stage = later
         enter_stage(stage, state)
-        run_epochs(_Loop(stage, X, state, sample_weight, merge), state, on_epoch)
+        run_stage(stage, state, on_epoch)
     return state
 
 
@@ -96,12 +101,13 @@ class _Loop:
         self.visits_of_row = round(self.cost / (size * max(1, solver.n_index_sets)))
         self.epoch_length = 1 if self.full_batch else -(-self.n // settings.batch_size)
         # A sweep hands back sums of iterates, which the tail average cannot use.
-        plain = settings.sampling != "inclusion" and (
-            settings.batch_size < self.n or settings.sampling == "fixed"
+        plain = (
+            settings.sampling != "inclusion"
+            and (settings.batch_size < self.n or settings.sampling == "fixed")
+            and (settings.average != "tail" and merge is None)
+            and (self.X.array is not None or not self.X.in_memory)
+            and not self.X.is_remote
         )
-        plain = plain and settings.average != "tail" and merge is None
-        plain = plain and not self.X.is_remote
-        plain = plain and (self.X.array is not None or not self.X.in_memory)
         parts = (settings.model, settings.sampler, solver)
         self.sweep = find(*parts) if plain else None
         if settings.on_all_rows and self.expectation.can_measure_all:

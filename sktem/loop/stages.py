@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from sktem.loop.convergence import GAP_RULE, creeps
+from sktem.loop.saddles import full_passes
 from sktem.loop.state import RunSettings, RunState
 from sktem.samplers.compatibility import missing_methods
 from sktem.samplers.exact import ExactExpectation
-from sktem.schedules import Constant
 from sktem.solvers.accelerated import Acceleration
-from sktem.solvers.full_batch import FullBatch
 from sktem.solvers.squarem import SQUAREM
 
 __all__ = ["enter_stage", "first_stage", "next_stage"]
@@ -77,10 +76,7 @@ def _ends_by_passes(settings):
 def _judged(settings):
     """Return settings with which progress is measured on all rows."""
     if _ends_by_passes(settings):
-        exact = ExactExpectation()
-        settings = replace(
-            settings, sampler=exact, solver=FullBatch(), step_size=Constant(1.0)
-        )
+        return full_passes(settings, ExactExpectation(), settings.max_passes)
     return replace(settings, on_all_rows=True)
 
 

@@ -63,6 +63,9 @@ class RunSettings:
         Whether ``tol`` bounds the change in an epoch or the remaining gain.
     extrapolates : bool
         Whether EM that ends by a small change goes on where more is left to gain.
+    leaves_saddles : bool
+        Whether a run with exact expectations is disturbed once it has converged, to see
+        whether it stays.
     sample : SampleSize
         How many rows progress is measured on.
     on_all_rows : bool
@@ -84,6 +87,7 @@ class RunSettings:
     monitor: bool = True
     stopping: str = "change"
     extrapolates: bool = False
+    leaves_saddles: bool = False
     sample: SampleSize = SampleSize()
     on_all_rows: bool = False
     memory: str | None = None
@@ -135,6 +139,8 @@ class RunState:
         or epochs measured on all rows; 0 if there are none.
     accelerated : bool
         Whether the run has entered the stage of extrapolated EM steps.
+    disturbed : bool
+        Whether it has been disturbed, see :mod:`sktem.loop.saddles`.
     of_sample : bool
         Whether the last objective is of a sample of the rows.
     objective : float
@@ -168,6 +174,7 @@ class RunState:
     interrupted: BaseException | None = None
     judged_from: int = 0
     accelerated: bool = False
+    disturbed: bool = False
     of_sample: bool = False
     objective: float = np.nan
     finished_epoch: tuple[Any, Any] = (None, None)

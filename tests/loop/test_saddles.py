@@ -1,0 +1,88 @@
+"""Runs that stand at a saddle point, and ordinary ones that are disturbed in vain."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from sktem import StochasticEM
+from sktem.models import LatentModel, RandomInterceptModel
+
+
+class TwoMeans(LatentModel):
+    """Two unit normals with equal shares, whose means begin ``apart`` from a centre."""
+
+    averages_draws = True
+
+    def __init__(self, apart=0.0):
+        self.apart = apart
+
+    def initial_params(self, X, rng):
+        return X.mean() + self.apart * np.array([-1.0, 1.0])
+
+    def mean_statistics(self, X, Z, sample_weight=None):
+        return np.average(np.hstack([Z, Z * X]), axis=0, weights=sample_weight)
+
+    def maximize(self, s, params):
+        return s[2:] / np.maximum(s[:2], 1e-12)
+
+    def posterior(self, X, params):
+        first = expit(0.5 * ((X[:, 0] - params[1]) ** 2 - (X[:, 0] - params[0]) ** 2))
+        return np.column_stack([first, 1 - first])
+
+    def draw_posterior(self, X, params, n_draws, rng):
+        first = rng.binomial(n_draws, self.posterior(X, params)[:, 0]) / n_draws
+        return np.column_stack([first, 1 - first])
+
+    def log_likelihood(self, X, params):
+        densities = np.exp(-0.5 * (X - params) ** 2) / np.sqrt(2 * np.pi)
+        return np.log(densities.mean(axis=1))
+
+
+def rows(seed, n=800):
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=n) + rng.choice([-2, 2], n))[:, None]
+
+
+def best(X):
+    """Return the largest mean log-likelihood, by another library."""
+    loss = lambda means: -TwoMeans().log_likelihood(X, means).mean()  # noqa: E731
+    return -minimize(loss, [-1.0, 1.0]).fun
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-6])
+@pytest.mark.parametrize("solver", ["em", "squarem", "iem", "vrttem"])
+def test_a_saddle_is_left(apart, solver, global_random_seed):
+    X = rows(global_random_seed)
+    em = StochasticEM(TwoMeans(apart), solver=solver, random_state=0).fit(X)
+    assert em.converged_
+    assert best(X) - em.score(X) < em.tol
+
+
+def test_rows_with_weights_leave_it_too(global_random_seed):
+    X = rows(global_random_seed)
+    weights = np.random.default_rng(global_random_seed).integers(1, 4, len(X))
+    em = StochasticEM(TwoMeans(), solver="em").fit(X, sample_weight=weights)
+    assert best(np.repeat(X, weights, axis=0)) - em.score(X, None, weights) < em.tol
+
+
+@pytest.mark.parametrize("solver", ["em", "squarem", "iem"])
+@pytest.mark.parametrize("model", [TwoMeans(1.0), RandomInterceptModel()])
+def test_an_ordinary_fit_is_as_it_would_be(model, solver, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X = rows(global_random_seed)
+    if isinstance(model, RandomInterceptModel):
+        X = X + rng.normal(size=(len(X), 4))
+    fits = []
+    for leaves in (True, False):
+        em = StochasticEM(model, solver=solver, random_state=0)
+        settings = em._settings
+        em._settings = lambda *given, settings=settings, leaves=leaves, **named: (
+            replace(settings(*given, **named), leaves_saddles=leaves)
+        )
+        fits.append(em.fit(X))
+    np.testing.assert_array_equal(fits[0].statistics_, fits[1].statistics_)
+    assert fits[0].n_iter_ == fits[1].n_iter_
+    assert fits[0].history_.objective == fits[1].history_.objective
