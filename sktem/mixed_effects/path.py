@@ -60,7 +60,7 @@ class Path:
     def by_name(self) -> dict[str, np.ndarray]:
         """Return the path of each parameter."""
         names = self.vector.names
-        points = np.array(self.points).reshape(-1, len(names))
+        points = np.array(self.points).reshape(len(self), len(names))
         return dict(zip(names, points.T, strict=True))
 
     def _scaled(self, path):

@@ -83,7 +83,8 @@ class MixedEffectsRun:
     doubt : str
         Why the estimates may not be at a maximum of the likelihood.
     arrived : bool
-        Whether Newton steps have arrived at a maximum when the burn-in was over.
+        Whether Newton steps have arrived at a maximum when the burn-in was over, or
+        everything is fixed.
     is_hopeless : bool
         Whether variances cannot be separated, so that there is no maximum to look for.
     """
@@ -127,6 +128,9 @@ class MixedEffectsRun:
         steps = done[-1] - (done[-2] if len(done) > 1 else 0)
         self.path.add(state.params, steps * state.history.step_size[-1])
         epoch = len(self.path)
+        if not len(self.path.vector):  # everything is fixed
+            state.converged = self.arrived = True
+            return True
         if self.tol and self.is_hopeless and epoch >= self.n_burn_in:
             return True
         if self.tol and epoch == self.n_burn_in and self._has_arrived(state):

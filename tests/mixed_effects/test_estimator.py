@@ -16,6 +16,7 @@ from sktem import NonlinearMixedEffectsRegressor
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
 from sktem.samplers import MALA, ULA, ComponentWalk, RandomWalk
+from tests.mixed_effects.fits import line_rows
 from tests.oracles import LIMIT, standard_errors, student_limit
 
 LINE = {"intercept": 1.0, "slope": 1.0}
@@ -531,6 +532,20 @@ def test_everything_can_be_fixed():
     assert away.omega_[0, 0] == 0.5 and away.residual_error_["a"] == 1.0
     assert away.log_likelihood() < held.log_likelihood() - 5
     assert away.residual_error_["b"] < whole.residual_error_["b"]
+
+
+def test_nothing_is_left_to_estimate():
+    X, y, groups = line_rows(n=8)
+    fixed = {"intercept": 1.5, "slope": 2.5, "omega2_intercept": 1.2, "a": 0.7}
+    fit = NonlinearMixedEffectsRegressor(
+        "linear", parameters={"intercept": 1.0, "slope": 1.0},
+        transforms="normal", omega=["intercept"], fixed=fixed, random_state=0,
+    ).fit(X, y, groups=groups)  # fmt: skip
+    mean = 1.5 + 2.5 * X[:5, 0]
+    law = stats.multivariate_normal(mean, 1.2 + 0.7**2 * np.eye(5))
+    assert fit.log_likelihood() == pytest.approx(law.logpdf(y.reshape(8, 5)).sum())
+    assert fit.converged_ and fit.n_iter_ == 1
+    assert fit.standard_errors() == fit.trace_ == fit.monte_carlo_errors_ == {}
 
 
 def test_fixed_without_random_effect():
