@@ -19,9 +19,7 @@ without one of its parts, or with another one in its place:
 And of ``DeformableTemplateClassifier``, temperature 1:
 
 ``likelihood``
-    As it is: the noise of the classes is shrunk to what they have in common.
-``own noise``
-    Every class has its own noise.
+    As it is.
 ``two templates``
     Two templates a class.
 ``importance``
@@ -47,7 +45,6 @@ from threadpoolctl import threadpool_limits
 from sktem import (
     DeformableTemplateClassifier,
     DeformableTemplateEstimator,
-    DeformableTemplatePrior,
     DeformedCopiesClassifier,
 )
 from sktem.deformed_copies.deformations import Sizes
@@ -132,9 +129,6 @@ def methods(seed, n_images):
         "no copies": copies(seed, max_rows=n_images),
         "pixels": copies(seed, patch.object(OrientationFeatures, "transform", pixels)),
         "likelihood": likelihood(seed),
-        "own noise": likelihood(
-            seed, prior=DeformableTemplatePrior(noise_prior_strength=1.0)
-        ),
         "two templates": likelihood(seed, n_components=2),
         "importance": likelihood(seed, importance=True),
     }

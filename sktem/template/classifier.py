@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -27,7 +26,6 @@ from sktem.images.usual import UsualImages
 from sktem.samplers import Sampler
 from sktem.template.classes import (
     learn_all,
-    shared_noise,
     warn_of_classes,
     warn_of_copies,
 )
@@ -214,15 +212,11 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
 
     def _prior(self, mass):
         """Return the prior of a class of some weight."""
-        return self._own_prior.with_defaults(
+        prior = DeformableTemplatePrior() if self.prior is None else self.prior
+        return prior.with_defaults(
             prior_strength=max(LEAST_STRENGTH, STRENGTH * mass / self.n_components),
             noise_prior_scale=NOISE_SCALE,
-            noise_prior_strength=0.0,
         )
-
-    @property
-    def _own_prior(self) -> DeformableTemplatePrior:
-        return DeformableTemplatePrior() if self.prior is None else self.prior
 
     @unchanged_by_errors
     @with_callbacks
@@ -247,7 +241,6 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         reason = "the images of each class are fitted apart, several times"
         X, labels, weights, *_ = self._labelled(X, y, sample_weight, reason)
         warn_of_images(X, self._layout)
-        masses = np.bincount(labels, weights)
         seed = integer_seed(self.random_state)
         self._model()._check_parameters()
         left_out, context = None, None
@@ -268,18 +261,12 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         self.n_iter_ = max(model.n_iter_ for model in self.estimators_)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X)
-        pooled = self._shares_noise & (masses <= self.n_components)
-        warn_of_classes(self.classes_, self.estimators_, pooled)
+        warn_of_classes(self.classes_, self.estimators_)
         if left_out is not None:
             warn_of_copies(X, labels)
         lit = {"gain", "offset"} & set(fits[0].nuisance_names)
         self._calibrate(CALIBRATION, left_out, X, labels, weights, light=not lit)
         return self
-
-    @property
-    def _shares_noise(self):
-        """Whether noise variances are shrunk towards those of all classes."""
-        return self._own_prior.noise_prior_strength == "auto"
 
     def _fit_classes(self, X, labels, weights, seed, context=None, verbose=0):
         """Return a fitted model for each class."""
@@ -296,16 +283,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
             images = self._layout.stack_of(X[in_class], flat=True)
             parts.append((images, weights[in_class], units))
 
-        def share(runs):
-            expected = self._prior(1.0).noise_prior_scale
-            for (state, *_), new in zip(
-                runs, shared_noise(runs, masses, expected), strict=True
-            ):
-                state.params = replace(state.params, noise_variances=new)
-
-        learn_all(
-            models, parts, self.n_jobs, context, share if self._shares_noise else None
-        )
+        learn_all(models, parts, self.n_jobs, context)
         for model in models:  # prediction has threads for images
             model.set_params(n_jobs=self.n_jobs)
         return models

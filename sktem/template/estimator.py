@@ -403,9 +403,7 @@ class DeformableTemplateEstimator(
         DeformableTemplateEstimator
             The fitted estimator.
         """
-        learned = self._learn(X, sample_weight, patched=True)
-        self._finish(learned)
-        state, fit, _ = learned
+        state, fit = self._learn(X, sample_weight, patched=True)
         self._warn(state, fit.settings)
         if found_images(X) is None:
             images = self._checked(X)
@@ -421,7 +419,7 @@ class DeformableTemplateEstimator(
         return self
 
     def _learn(self, X, sample_weight=None, units=None, patched=False):
-        """Run without a warning: its state, its settings and what interrupted it.
+        """Fit without a warning; return the state of the run and its settings.
 
         Offset and scale may be given; None takes those of the images. Patches of one
         value are missing pixels where `patched`.
@@ -452,14 +450,10 @@ class DeformableTemplateEstimator(
         state, fit, interrupted = self._run(frame, X, sample_weight, start)
         rows = np.linspace(0, len(X) - 1, min(JUDGED, len(X))).astype(int)
         state.few = np.asarray(X[rows])
-        return state, fit, interrupted
-
-    def _finish(self, learned):
-        """Take over the end of a run."""
-        state, fit, interrupted = learned
         self._publish(self._fitted_attributes(fit, state, state.few))
         if interrupted:
             raise interrupted
+        return state, fit
 
     def _template_settings(self) -> TemplateSettings:
         """Return the checked parameters of templates of images of the fit."""

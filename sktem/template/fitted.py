@@ -16,7 +16,7 @@ from sktem.template.geometry.registration import Registration
 from sktem.template.model.model import DeformableTemplateModel
 from sktem.template.model.nuisances import Nuisances
 from sktem.template.model.params import TemplateParams
-from sktem.template.reported import Reported, principal
+from sktem.template.reported import Reported
 from sktem.template.setup import Frame
 
 __all__ = [
@@ -213,7 +213,7 @@ class FittedTemplate:
         share = count / (count + self.strength)
         mean = self.means[component]
         factor = self.reported.spread(mean, component, share)
-        return principal(self.frame.grid, factor, k)
+        return self.frame.grid.principal(factor, k)
 
     # ------------------------------------------------------------------------ images
 

@@ -44,9 +44,7 @@ class DeformableTemplatePrior(
         and 0.3 in classifiers.
     noise_prior_strength : float or "auto", default="auto"
         Weight of that prior, in images; 0 turns it off. It keeps templates of few
-        images from fitting them ever more closely. "auto" is 1; classifiers share the
-        noise between classes after the fits: that of all of them, with one image of
-        the prior's noise, counts as one image of every class.
+        images from fitting them ever more closely. "auto" is 1.
     weight_concentration : float, default=1.0
         Images that a Dirichlet prior adds to every component.
 

@@ -9,7 +9,7 @@ import numpy as np
 from sktem.template.model.nuisances import Nuisances
 from sktem.template.setup import Frame
 
-__all__ = ["Reported", "principal"]
+__all__ = ["Reported"]
 
 
 class Reported(NamedTuple):
@@ -105,17 +105,3 @@ class Reported(NamedTuple):
             mean = self.nuisances.fields_of(mean[None], covariance)[1][0]
         values, vectors = np.linalg.eigh(covariance - share * np.outer(mean, mean))
         return vectors * np.sqrt(np.maximum(values, 0.0))
-
-
-def principal(grid, factor, k):
-    """Return the deformations that displace most, and their shares of the variance.
-
-    Columns of the factor are independent deformations of unit variance.
-    """
-    fields = grid.expanded_at(factor.T, grid.points).reshape(grid.n_latents, -1)
-    left, values, _ = np.linalg.svd(fields, full_matrices=False)
-    squares = values**2
-    Z = (factor @ left[:, :k]).T
-    # The sign is free: make the largest coefficient positive.
-    largest = Z[np.arange(k), np.abs(Z).argmax(axis=1)]
-    return Z * np.sign(largest)[:, None], squares[:k] / squares.sum()

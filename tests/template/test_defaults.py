@@ -1,7 +1,6 @@
-"""What a fit says of itself, thorough searches for modes, and noise that is shared."""
+"""What a fit says of itself, and thorough searches for modes."""
 
 import warnings
-from types import SimpleNamespace as Named
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from sktem import (
     DeformableTemplatePrior,
 )
 from sktem.exceptions import FitWarning
-from sktem.template.classes import shared_noise
 from sktem.template.judged import pixel_log_densities
 from tests.template.oracles import SMALL, blobs
 
@@ -201,39 +199,6 @@ def test_warnings_of_threads_do_not_leak():
         )
         classifier.fit(X, y)
     assert warnings.filters == before
-
-
-def test_noise_of_few_images_is_shared():
-    def shared(masses, variances=(0.01, 0.03)):
-        # The units of the classes are 1 and 2.
-        runs = [
-            (
-                Named(
-                    params=Named(
-                        noise_variances=np.ones(1) * v / u**2, weights=np.ones(1)
-                    )
-                ),
-                Named(frame=Named(scale=u)),
-            )
-            for v, u in zip(variances, (1.0, 2.0), strict=True)
-        ]
-        expected = np.sqrt(0.09 / 2.5)
-        found = shared_noise(runs, np.asarray(masses, float), expected)
-        return [float(found[0][0]), float(found[1][0] * 4)]
-
-    # One image each: nothing is known but the prior.
-    np.testing.assert_allclose(shared([1, 1]), 0.09)
-    # One of a class, many of the other: the other's.
-    one, two = shared([1, 10_001])
-    assert one == pytest.approx(0.03, rel=1e-3)
-    assert two == pytest.approx(0.03, rel=1e-3)
-    # Many of both: each its own.
-    np.testing.assert_allclose(shared([1001, 1001]), [0.01, 0.03], rtol=5e-3)
-    # In between: weighted by residuals, with one image of the pooled noise.
-    pooled = (4 * 0.01 + 4 * 0.03 + 0.09) / 9
-    np.testing.assert_allclose(
-        shared([5, 5]), [(0.04 + pooled) / 5, (0.12 + pooled) / 5]
-    )
 
 
 def test_noise_settings_reach_the_models(capsys):

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 
 from sktem.template.geometry.grid import ImageGrid
+from sktem.template.geometry.products import fixed_points
 from sktem.template.kernels.flow import new_flow
-from sktem.template.model.systems import fixed_points
 
 __all__ = ["FlowGrid"]
 

@@ -7,9 +7,9 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.linalg import solve_banded
 
+from sktem.template.geometry.products import BandedGrams, along_axes, fixed_points
 from sktem.template.kernels.field import Grid, new_grid
 from sktem.template.kernels.modes import Pairs, new_pairs
-from sktem.template.model.systems import BandedGrams, along_axes, fixed_points
 
 __all__ = ["ImageGrid"]
 
@@ -363,6 +363,18 @@ class ImageGrid:
         for row, axis in zip(nodes[3 - self.n_axes :], self.template_axes, strict=True):
             row[:] = axis[0], axis[1] - axis[0] if len(axis) > 1 else 1.0, len(axis)
         return nodes
+
+    def principal(self, factor, k):
+        """Return the deformations that displace most, and their shares of the variance.
+
+        Columns of the factor are independent deformations of unit variance.
+        """
+        fields = self.expanded_at(factor.T, self.points).reshape(self.n_latents, -1)
+        left, values, _ = np.linalg.svd(fields, full_matrices=False)
+        Z, squares = (factor @ left[:, :k]).T, values**2
+        # The sign is free: make the largest coefficient positive.
+        largest = Z[np.arange(k), np.abs(Z).argmax(axis=1)]
+        return Z * np.sign(largest)[:, None], squares[:k] / squares.sum()
 
     @cached_property
     def smooth_covariance(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -137,17 +138,15 @@ class DeformableTemplateModel(LatentModel):
             Templates that are smoothed means, the prior's covariance.
         """
         Z = self.chain_states(len(X), shares)
-        dim, T = self.grid.n_latents, self.n_components
+        T, covariance = self.n_components, self.priors.deformation_covariance(self.grid)
         start = TemplateParams(
             np.full(T, 1 / T),
             np.zeros((T, self.grid.n_template)),
-            np.repeat(self.priors.deformation_covariance(self.grid)[None], T, axis=0),
+            np.repeat(covariance[None], T, axis=0),
             np.ones(T),
         )
         params = self.maximize(self.mean_statistics(X, Z, sample_weight), start)
-        params.covariances = start.covariances.reshape(T, dim, dim)
-        params._derived.clear()
-        return params
+        return replace(params, covariances=start.covariances)
 
     # ------------------------------------------------------------------------ M-step
 

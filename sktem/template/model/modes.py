@@ -178,10 +178,7 @@ class ModeFinder(NamedTuple):
 
     def principal(self, part) -> np.ndarray:
         """Return the deformations of one standard deviation that displace most."""
-        fields = self.grid.expanded_at(part.factor.T, self.grid.points)
-        fields = fields.reshape(len(part.factor), -1)
-        _, vectors = np.linalg.eigh(fields @ fields.T)
-        return (part.factor @ vectors[:, ::-1][:, : self.how.n_principal]).T
+        return self.grid.principal(part.factor, self.how.n_principal)[0]
 
     def importance(self, X, Z, part, n_draws, seed, freedom=5):
         """Return log-likelihoods by importance sampling around the modes.

@@ -10,7 +10,7 @@ import numpy as np
 __all__ = ["TemplateParams"]
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class TemplateParams:
     """Parameters of a mixture of deformable templates.
 

@@ -353,8 +353,7 @@ def mixture_setting(noise_variance, **options):
     params = random_params(
         model.grid, np.random.default_rng(1), 2, noise_variance=noise_variance
     )
-    params.weights = np.array([0.2, 0.8])
-    return model, params, Y
+    return model, replace(params, weights=np.array([0.2, 0.8])), Y
 
 
 def test_shares_are_those_of_laplace():

@@ -1,5 +1,7 @@
 """The M-step of templates against a numerical optimiser."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
@@ -169,7 +171,7 @@ def test_penalty_of_weights():
     model = DeformableTemplateModel(grid, priors, n_components=2, n_rows=10.0)
     params = random_params(grid, np.random.default_rng(0), n_components=2)
     even = model.penalty(params)
-    params.weights = np.array([0.9, 0.1])
+    params = replace(params, weights=np.array([0.9, 0.1]))
     difference = model.penalty(params) - even
     assert difference == pytest.approx(-0.3 * np.log(0.09 / 0.25))
     # The M-step of the weights is the mode of multinomial times Dirichlet.

@@ -5,10 +5,10 @@ import pytest
 from scipy.linalg import LinAlgError
 
 from sktem.models import DeformableTemplateModel, ImageGrid, TemplatePriors
+from sktem.template.geometry.products import BandedGrams
 from sktem.template.model.priors import posterior_template
 from sktem.template.model.statistics import split
 from sktem.template.model.systems import (
-    BandedGrams,
     Equations,
     FactoredSystem,
     SeparableSystem,
