@@ -125,6 +125,13 @@ class CompartmentModel(ABC):
         """Whether amounts follow without integration of differential equations."""
         return False
 
+    @property
+    def tolerance(self) -> float:
+        """Relative tolerance of the integration of predictions, 0 without any."""
+        if self.model is not None:
+            return self.model.tolerance
+        return 0.0 if self.has_closed_form else getattr(self, "rtol", 0.0)
+
     def plan(self, records: Records, names) -> LinearPlan | None:
         """Return what the closed form needs for parameters of these names.
 

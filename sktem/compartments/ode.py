@@ -158,6 +158,11 @@ class ODE(SolvedModel):
             return tuple(self.output)
         return tuple(range(1, self.n_states + 1))
 
+    @property
+    def tolerance(self) -> float:
+        """Relative tolerance of the integration, 0 for linear equations."""
+        return 0.0 if self._is_linear else self.rtol
+
     def _named(self, psi, at_records=False):
         """Return the parameters of all rows, or of all records, by name."""
         return self._record(*(

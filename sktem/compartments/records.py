@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -326,6 +327,9 @@ def _complete(columns, n):
     for name, values in columns.items():
         if name not in full:
             full[name] = values
+            if values.dtype.kind in "OUS":  # of numbers, too, where some are "."
+                with suppress(ValueError):
+                    full[name] = _numbers(name, values)
     return full
 
 

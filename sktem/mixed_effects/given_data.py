@@ -199,6 +199,10 @@ def given_records(
     y = np.zeros(len(records))
     if not every:
         y = np.where(records.observed, records["DV"], 0.0)
+    records.refuse(
+        ~np.isfinite(y) & (records["CENS"] != 0),
+        "DV is missing where CENS is not 0: it has to be the limit of quantification",
+    )
     records.refuse(~np.isfinite(y), "DV is missing in an observation: set MDV to 1")
     unknown = np.full(len(records), np.nan)
     X = np.column_stack([
@@ -207,7 +211,11 @@ def given_records(
     ])  # fmt: skip
     for name, values in zip(names, X.T, strict=True):
         if name in used:
-            records.refuse(~np.isfinite(values), f"{name} must be a number")
+            records.refuse(
+                ~np.isfinite(values),
+                f"{name} must be a number: put a typical value where a covariate is "
+                "missing, or leave the subject out",
+            )
     groups = records.labels, records.subject_of_record
     return GivenData(X, y, groups, records, rows)
 

@@ -59,6 +59,16 @@ def test_files(tmp_path):
     assert found["AMT"].tolist() == [100, 0, 0, 50, 0]
 
 
+def test_covariates_with_missing_fields_are_numbers():
+    # As pandas reads a file of NONMEM's, whose missing values are dots.
+    texts = {**TABLE, "WT": ["70", "70", ".", "50", "50.5"], "SEX": list("FFFMM")}
+    for dtype in (object, str):
+        columns = {name: np.array(values, dtype) for name, values in texts.items()}
+        found = read_nonmem(columns)
+        np.testing.assert_array_equal(found["WT"], [70, 70, np.nan, 50, 50.5])
+        assert found["SEX"].tolist() == texts["SEX"]
+
+
 def test_comments_are_left_out(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(TEXT + "C2,5,0,1,50\n#2,5,0,1,50\n", encoding="utf-8")

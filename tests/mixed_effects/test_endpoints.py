@@ -204,6 +204,9 @@ def test_wrong_kinds():
         name = name.replace("log-additive", ".*log-additive.*")
         with pytest.raises(ValueError, match=name):
             effect(residual_error=error).fit(read_nonmem(negative))
+    missing = {**table, "DV": [0, 1.0, np.nan], "CENS": [0, 0, 1], "CMT": [1, 1, 1]}
+    with pytest.raises(ValueError, match="record 3 .* the limit of quantification"):
+        effect().fit(read_nonmem(missing))
     with pytest.raises(ValueError, match="a name for each CMT"):
         effect(residual_error={"a": "constant"}).fit(read_nonmem(table))
     with pytest.raises(ValueError, match="for records of a compartment model"):

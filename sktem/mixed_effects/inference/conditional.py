@@ -38,8 +38,6 @@ class ModeSearch(NamedTuple):
         standard deviation is too small, as of the curvature at a kink.
     most_widenings : int
         How often it is made larger, at most.
-    step : float
-        Step of differences, in prior standard deviations.
     least_curvature, least_share : float
         Curvature, at least, and as a share of the largest one, where rounding leaves a
         Cholesky factor.
@@ -55,7 +53,6 @@ class ModeSearch(NamedTuple):
     away: float = 1.5
     least_drop: float = 0.4
     most_widenings: int = 6
-    step: float = 1e-3
     least_curvature: float = 1e-3
     least_share: float = 1e-14
 
@@ -160,7 +157,7 @@ def _widened(model, X, params, Z, value, roots):
 def _derivatives(model, X, params, Z, units):
     """Return values, slopes and Hessians by differences, in units of the prior."""
     n, d = Z.shape
-    step = MODES.step
+    step = model.difference_step
     slope, hessian = np.empty((n, d)), np.empty((n, d, d))
     lower, upper = np.tril_indices(d, -1)
     axes = step * np.diag(units)

@@ -19,9 +19,6 @@ from sktem.sequences.rows import each_block
 
 __all__ = ["LouisInformation", "louis_information"]
 
-#: Step of the differences in parameters of the observations, in units of the model.
-STEP = 1e-3
-
 
 def louis_information(model, X, params, draws, log_joint=None) -> LouisInformation:
     """Return the observed information as complete less missing information.
@@ -157,7 +154,7 @@ def _observation_part(vector, rows, Z, params, w):
     """Return slopes and the Hessian in numeric and residual parameters."""
     model, closed, values = vector.model, vector.closed, vector.of(params)
     k = len(params.numeric)
-    steps = STEP * vector.units(params)[vector.numeric]
+    steps = model.difference_step * vector.units(params)[vector.numeric]
 
     pairs = [(e, g) for e in range(k) for g in range(e)]
     axes = np.diag(steps)

@@ -45,6 +45,6 @@ def observed_information(model, X, params, draws):
         log_joint = cache[key] + draws.log_prior(model, X, changed)
         return draws.log_likelihood(log_joint)[0].sum()
 
-    steps = 1e-3 * vector.units(params, X.covariates)
+    steps = model.difference_step * vector.units(params, X.covariates)
     steps[vector.coefficients] *= 10
     return -numerical_hessian(log_likelihood, vector.of(params), steps)

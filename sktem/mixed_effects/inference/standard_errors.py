@@ -120,7 +120,10 @@ def standard_errors(fitted, method, n_draws):
     with np.errstate(invalid="ignore"):
         errors = np.sqrt(np.diag(observed.covariance()))
     names = np.array(vector.names)
-    unusual = _unusual(names, observed.is_held, errors, relative, observed.promise)
+    unusual = _unusual(
+        names, observed.is_held, errors, relative, observed.promise,
+        vector.model.is_coarse,
+    )  # fmt: skip
     errors = np.where(relative > ERRORS.largest_error, np.nan, errors)
     of_errors = relative * errors
     # Population values by the delta method.
@@ -204,7 +207,7 @@ def noise(model, X, params, draws, covariance):
     )
 
 
-def _unusual(names, is_held, errors, relative, promise):
+def _unusual(names, is_held, errors, relative, promise, is_coarse):
     """Return a message on unusual findings, empty if there are none."""
     parts = []
     if is_held.any():
@@ -224,6 +227,11 @@ def _unusual(names, is_held, errors, relative, promise):
         parts.append(
             f"the Monte Carlo error of those of {names[noisy].tolist()} is too large: "
             "increase n_draws"
+        )
+    if is_coarse:
+        parts.append(
+            "the model is integrated too coarsely for differences of its likelihood: "
+            "have a smaller rtol, such as 1e-8"
         )
     if promise > ERRORS.promise:
         parts.append(

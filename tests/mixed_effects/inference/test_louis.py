@@ -5,7 +5,9 @@ import pytest
 from scipy.special import logsumexp
 
 from sktem import NonlinearMixedEffectsRegressor
+from sktem.compartments import ODE, OneCompartment, read_nonmem
 from sktem.mixed_effects.fitted import FittedMixedEffects
+from sktem.mixed_effects.given_data import given
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import (
     ImportanceDraws,
@@ -15,6 +17,7 @@ from sktem.mixed_effects.inference.observed_information import (
     numerical_hessian,
     observed_information,
 )
+from sktem.mixed_effects.problem import Problem
 from tests.oracles import LIMIT
 
 BOLUS = {"model": "one_compartment_iv", "inputs": [0, 1]}
@@ -196,3 +199,45 @@ def test_wrong_settings():
         fit.standard_errors("sandwich")
     with pytest.raises(ValueError, match='return_error needs method="louis"'):
         fit.standard_errors("importance", return_error=True)
+
+
+def absorbed(t, A, p):
+    flow = p.KA * A[0] + 0.0 * t  # of the time, so that it is integrated
+    return -flow, flow - p.CL / p.V * A[1]
+
+
+def test_errors_of_integrated_equations_are_those_of_the_closed_form():
+    # Steps of the integration, several between two records, change with parameters.
+    n, times = 10, np.array([0.0, 1, 4, 24, 48, 72])
+    rng, closed = np.random.default_rng(0), OneCompartment("first-order")
+    frame = {
+        "ID": np.repeat(np.arange(n), 6), "TIME": np.tile(times, n),
+        "AMT": np.tile([100.0, 0, 0, 0, 0, 0], n),
+    }  # fmt: skip
+    CL = 1.5 * np.exp(0.3 * rng.standard_normal(n))
+    f = closed.predict(frame, {"CL": CL, "V": 30.0, "KA": 1.5})
+    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(6 * n))
+
+    def errors_of(model):
+        settings = NonlinearMixedEffectsRegressor(
+            model, parameters={"CL": 1.5, "V": 30.0, "KA": 1.5}, omega=["CL"],
+            residual_error="proportional", fixed={"b": 0.1},
+        )  # fmt: skip
+        problem = Problem.of(settings, given(settings, read_nonmem(frame), reset=True))
+        params = problem.model.start._replace(
+            coefficients=np.log([1.5]), numeric=np.log([30.0, 1.5]),
+            omega=np.array([[0.09]]), sigma=np.array([0.0, 0.1]),
+        )  # fmt: skip
+        errors, _, message = FittedMixedEffects(problem, params).standard_errors()
+        return errors, message
+
+    wanted, _ = errors_of(closed)
+    equations = {
+        "parameters": ["CL", "V", "KA"], "n_states": 2,
+        "output": lambda A, p: A[1] / p.V,
+    }  # fmt: skip
+    found, message = errors_of(ODE(absorbed, **equations))
+    assert found == pytest.approx(wanted, rel=0.01)
+    assert "integrated" not in message
+    coarse = ODE(absorbed, **equations, rtol=1e-3)
+    assert "integrated too coarsely" in errors_of(coarse)[1]
