@@ -186,12 +186,19 @@ class SubjectRecords:
         The records.
     rows : GroupedRows
         Covariates of all of them.
+
+    Attributes
+    ----------
+    most_kept : int
+        Predictions that are kept, beside the last answer.
     """
+
+    most_kept: ClassVar[int] = 1 << 22
 
     def __init__(self, records, rows):
         self.records = records
         self.rows = rows
-        self._last: tuple[object, dict, np.ndarray] | None = None
+        self._answers: dict[tuple, np.ndarray] = {}
         self._plan: tuple | None = None
 
     def __len__(self):
@@ -213,14 +220,16 @@ class SubjectRecords:
     def predict(self, structure, psi):
         """Return what a compartment model predicts for the observations.
 
-        The last answer is kept, since likelihoods and residuals ask for the same.
+        The last answers are kept: likelihoods, residuals and slopes ask for the same.
         """
-        last = self._last
-        if last is not None and last[0] is structure and _are_equal(psi, last[1]):
-            return last[2]
-        predictions = structure._predictions(self.records, psi)[self.records.observed]
-        self._last = structure, psi, predictions
-        return predictions
+        key = structure, *((name, psi[name].tobytes()) for name in psi)
+        if key not in self._answers:
+            predictions = structure._predictions(self.records, psi)
+            answer = predictions[self.records.observed]
+            self._answers[key] = answer
+            while len(self._answers) > 1 + self.most_kept // max(len(answer), 1):
+                del self._answers[next(iter(self._answers))]
+        return self._answers[key]
 
     def refuse(self, wrong, reason):
         """Raise an error for the first of the observations that are wrong."""
@@ -252,12 +261,5 @@ class SubjectRecords:
         return records.labels[(dosed == 0) & (values > 0)].tolist()
 
     def __getstate__(self):
-        """Leave out the last answer and the plan."""
-        return {**self.__dict__, "_last": None, "_plan": None}
-
-
-def _are_equal(psi, other):
-    """Return whether parameters have the same values."""
-    return psi.keys() == other.keys() and all(
-        np.array_equal(psi[name], other[name]) for name in psi
-    )
+        """Leave out the last answers and the plan."""
+        return {**self.__dict__, "_answers": {}, "_plan": None}

@@ -111,11 +111,13 @@ class Sequences:
         """Return ``count`` consecutive copies of each sequence."""
         if count == 1:
             return self
-        if count not in self._repeated:
-            latest = dict(list(self._repeated.items())[-(KEPT_COPIES - 1) :])
+        kept = dict(self._repeated)
+        copies = kept.pop(count, None)
+        if copies is None:
             copies = self[np.repeat(np.arange(len(self)), count)]
-            self._repeated = {**latest, count: copies}
-        return self._repeated[count]
+        latest = dict(list(kept.items())[1 - KEPT_COPIES :])
+        self._repeated = {**latest, count: copies}  # the last one that was asked for
+        return copies
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Add up values of rows within sequences."""

@@ -64,22 +64,21 @@ def _of_block(model, params, X, draws, weights) -> LouisInformation:
     if draws.random and n_points > 1:
         share = (weights**2).sum(axis=0)
     inflation = np.sqrt(1 / (1 - np.minimum(share, 0.9)))
+    about = np.zeros((n, p))
     at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
     # Slopes about a value near their mean, so that squares do not cancel: that of the
-    # heaviest points, since slopes are huge at points far out, which have no weight.
-    about, all_points = np.zeros((n, p)), draws.points
-    if at_once < n_points:
-        heaviest = np.argsort(-weights.sum(axis=1), kind="stable")
-        all_points, weights = all_points[heaviest], weights[heaviest]
+    # heaviest block, since slopes are huge at points far out, which have no weight.
+    starts = range(0, n_points, at_once)
+    heaviest_first = sorted(starts, key=lambda k: -weights[k : k + at_once].sum())
     label = f"Information: blocks of {draws.kind}"
-    for start in counted(range(0, n_points, at_once), label):
-        part = all_points[start : start + at_once]
+    for start in counted(heaviest_first, label):
+        part = draws.points[start : start + at_once]
         w = np.ascontiguousarray(weights[start : start + at_once].T).ravel()
         Z = np.ascontiguousarray(part.transpose(1, 0, 2))
         scores, hessian = _complete_data(vector, X, Z, params, w)
         complete -= hessian
         scores = scores.reshape(n, len(part), p)
-        if start == 0:
+        if start == heaviest_first[0]:
             first_weights = w.reshape(n, len(part), 1) + 1e-300
             about = (scores * first_weights).sum(axis=1) / first_weights.sum(axis=1)
         scores = (scores - about[:, None]) * inflation[:, None, None]
