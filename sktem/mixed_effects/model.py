@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from sktem.mixed_effects.compiled import CompiledSubjects
 from sktem.mixed_effects.design import MixedEffectsDesign, MixedEffectsParams
+from sktem.mixed_effects.differences import DIFFERENCES
 from sktem.mixed_effects.floors import Floors
 from sktem.mixed_effects.m_step import (
     Annealing,
@@ -23,24 +23,6 @@ from sktem.models.base import LatentModel
 
 __all__ = ["NonlinearMixedEffectsModel"]
 
-
-class DifferenceRule(NamedTuple):
-    """Steps of second differences of log-likelihoods.
-
-    Attributes
-    ----------
-    least : float
-        Step, in units of what moves, at least.
-    coarse : float
-        Tolerance of an integration from which no step leaves digits.
-    """
-
-    least: float = 1e-3
-    coarse: float = 1e-6
-
-
-#: The steps of every fit.
-DIFFERENCES = DifferenceRule()
 #: No bound on how fast variances fall.
 NO_ANNEALING = Annealing()
 
@@ -144,26 +126,6 @@ class NonlinearMixedEffectsModel(LatentModel):
         if self.numeric_units is None:
             return np.ones(len(self.design.numeric))
         return self.numeric_units
-
-    @property
-    def difference_step(self) -> float:
-        """Step of second differences, in units of what moves.
-
-        Steps of an integration change with the parameters, so that log-likelihoods have
-        errors of the size of its tolerance: the fourth root of these balances them with
-        what the difference leaves out.
-        """
-        return max(DIFFERENCES.least, min(self.tolerance, DIFFERENCES.coarse) ** 0.25)
-
-    @property
-    def is_coarse(self) -> bool:
-        """Whether an integration is too coarse for such differences."""
-        return self.tolerance > DIFFERENCES.coarse
-
-    @property
-    def tolerance(self) -> float:
-        """Relative tolerance of the integration of predictions, 0 without any."""
-        return getattr(self.structure, "tolerance", 0.0)
 
     def sizes(self):
         """Return the numbers of covariates, random and numeric parameters.
@@ -559,7 +521,7 @@ class NonlinearMixedEffectsModel(LatentModel):
             Slopes by central differences, 0 where there is none.
         """
         scores = np.empty((len(X.y), numeric.shape[1]))
-        lengths = 0.1 * self.difference_step * self.units_of_numeric()
+        lengths = 0.1 * DIFFERENCES.step(self.structure) * self.units_of_numeric()
         for e in range(numeric.shape[1]):
             step = np.maximum(lengths[e], 1e-9 * np.abs(numeric[:, e]))
             above, below = numeric.copy(), numeric.copy()

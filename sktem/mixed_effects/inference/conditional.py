@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.mixed_effects.differences import DIFFERENCES
 from sktem.sequences.rows import each_block
 
 __all__ = ["ConditionalModes", "conditional_modes"]
@@ -157,7 +158,7 @@ def _widened(model, X, params, Z, value, roots):
 def _derivatives(model, X, params, Z, units):
     """Return values, slopes and Hessians by differences, in units of the prior."""
     n, d = Z.shape
-    step = model.difference_step
+    step = DIFFERENCES.step(model.structure)
     slope, hessian = np.empty((n, d)), np.empty((n, d, d))
     lower, upper = np.tril_indices(d, -1)
     axes = step * np.diag(units)

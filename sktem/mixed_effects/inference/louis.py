@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.estimators.louis import LouisInformation
+from sktem.mixed_effects.differences import DIFFERENCES
 from sktem.mixed_effects.inference.marginal_likelihood import (
     DRAWS_AT_ONCE,
     ImportanceDraws,
@@ -153,7 +154,7 @@ def _observation_part(vector, rows, Z, params, w):
     """Return slopes and the Hessian in numeric and residual parameters."""
     model, closed, values = vector.model, vector.closed, vector.of(params)
     k = len(params.numeric)
-    steps = model.difference_step * vector.units(params)[vector.numeric]
+    steps = DIFFERENCES.step(model.structure) * vector.units(params)[vector.numeric]
 
     pairs = [(e, g) for e in range(k) for g in range(e)]
     axes = np.diag(steps)

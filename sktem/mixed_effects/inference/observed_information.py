@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.mixed_effects.differences import DIFFERENCES
 from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["numerical_hessian", "observed_information"]
@@ -45,6 +46,6 @@ def observed_information(model, X, params, draws):
         log_joint = cache[key] + draws.log_prior(model, X, changed)
         return draws.log_likelihood(log_joint)[0].sum()
 
-    steps = model.difference_step * vector.units(params, X.covariates)
+    steps = DIFFERENCES.step(model.structure) * vector.units(params, X.covariates)
     steps[vector.coefficients] *= 10
     return -numerical_hessian(log_likelihood, vector.of(params), steps)

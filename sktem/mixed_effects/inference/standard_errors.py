@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.mixed_effects.differences import DIFFERENCES
 from sktem.mixed_effects.floors import correlations
 from sktem.mixed_effects.inference.likelihood import linearized
 from sktem.mixed_effects.inference.louis import louis_information
@@ -122,7 +123,7 @@ def standard_errors(fitted, method, n_draws):
     names = np.array(vector.names)
     unusual = _unusual(
         names, observed.is_held, errors, relative, observed.promise,
-        vector.model.is_coarse,
+        DIFFERENCES.is_lost(fitted.model.structure),
     )  # fmt: skip
     errors = np.where(relative > ERRORS.largest_error, np.nan, errors)
     of_errors = relative * errors
