@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from sktem.emissions.directions import Direction, moved_fields, share_directions
 from sktem.hidden_markov import recursions
@@ -37,7 +37,8 @@ class ChainParams(NamedTuple):
     transitions: np.ndarray
 
 
-class Chain(BaseEstimator):
+@dataclass(eq=False)
+class Chain:
     """A chain whose probabilities are the same at all rows.
 
     Probabilities of 0 stay 0, so that the zeros of a start are a structure.
@@ -61,23 +62,13 @@ class Chain(BaseEstimator):
     #: Where the filters and smoothers of such chains are.
     recursions: ClassVar[ModuleType] = recursions
 
-    def __init__(
-        self,
-        n_states,
-        fixed=(),
-        tied=None,
-        start_prior=1.0,
-        transitions_prior=1.0,
-        prior_share=0.0,
-        is_stationary=False,
-    ):
-        self.n_states = n_states
-        self.fixed = fixed
-        self.tied = tied
-        self.start_prior = start_prior
-        self.transitions_prior = transitions_prior
-        self.prior_share = prior_share
-        self.is_stationary = is_stationary
+    n_states: int
+    fixed: tuple[str, ...] = ()
+    tied: np.ndarray | None = None
+    start_prior: float | np.ndarray = 1.0
+    transitions_prior: float | np.ndarray = 1.0
+    prior_share: float = 0.0
+    is_stationary: bool = False
 
     @property
     def n_statistics(self) -> int:
@@ -107,6 +98,11 @@ class Chain(BaseEstimator):
         """A simpler chain whose fits this one begins with, None without any."""
         return None
 
+    def _without(self, **changes) -> Chain:
+        """Return the chain of the states alone, with some settings changed."""
+        settings = {field.name: getattr(self, field.name) for field in fields(Chain)}
+        return Chain(**{**settings, **changes})
+
     def from_plain(self, params, X) -> Any:
         """Return parameters, given those of the simpler chain for some sequences."""
         return params
@@ -131,11 +127,15 @@ class Chain(BaseEstimator):
 
     def of_each(self, smoothed, matrices, X, params) -> np.ndarray:
         """Return the statistics of each sequence."""
-        first = np.zeros((len(X), self.n_states))
-        used = X.begins
-        first[used] = smoothed.gamma[X.offsets[:-1][used]]
         pairs = smoothed.transitions_of_each(matrices, X.offsets)
+        first = self._first_of_each(smoothed, X)
         return np.concatenate([first, pairs.reshape(len(pairs), -1)], axis=1)
+
+    def _first_of_each(self, smoothed, X) -> np.ndarray:
+        """Return probabilities at the first rows of sequences, 0 of what goes on."""
+        first = np.zeros((len(X), self.n_hidden))
+        first[X.begins] = smoothed.gamma[X.offsets[:-1][X.begins]]
+        return first
 
     def of_states(self, states, X, params) -> np.ndarray:
         """Return the statistics of each sequence for given states, (n_sequences, .)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sktem.hidden_markov.chain import Chain
@@ -10,6 +12,7 @@ from sktem.hidden_markov.recursions import Matrices
 __all__ = ["HistoryChain"]
 
 
+@dataclass(eq=False)
 class HistoryChain(Chain):
     """A chain that is filtered and smoothed by histories of its states.
 
@@ -27,20 +30,7 @@ class HistoryChain(Chain):
         Number of states before that are remembered.
     """
 
-    def __init__(
-        self,
-        n_states,
-        fixed=(),
-        tied=None,
-        start_prior=1.0,
-        transitions_prior=1.0,
-        prior_share=0.0,
-        is_stationary=False,
-        memory=1,
-    ):
-        settings = fixed, tied, start_prior, transitions_prior, prior_share
-        super().__init__(n_states, *settings, is_stationary)
-        self.memory = memory
+    memory: int = 1
 
     @property
     def n_hidden(self) -> int:
@@ -90,12 +80,7 @@ class HistoryChain(Chain):
 
     def of_each(self, smoothed, matrices, X, params) -> np.ndarray:
         """Return the statistics of each sequence."""
-        first = np.zeros((len(X), self.n_hidden))
-        used = X.begins
-        first[used] = smoothed.gamma[X.offsets[:-1][used]]
-        pairs = smoothed.transitions_of_each(matrices, X.offsets)
-        counts = np.concatenate([first, pairs.reshape(len(pairs), -1)], axis=1)
-        return self._of_hidden(counts)
+        return self._of_hidden(super().of_each(smoothed, matrices, X, params))
 
     def of_draws(self, states, X, params) -> np.ndarray:
         """Return mean statistics of each sequence over draws, (n_draws, n_rows)."""

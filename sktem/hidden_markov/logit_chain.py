@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import product
 from typing import Any, NamedTuple
@@ -82,6 +83,7 @@ class CovariateScale(NamedTuple):
         return cls(centre, np.ones(len(centre)), np.zeros(len(centre)))
 
 
+@dataclass(eq=False)
 class LogitChain(Chain):
     """A chain whose transitions to a row depend on the covariates of that row.
 
@@ -96,7 +98,7 @@ class LogitChain(Chain):
     ----------
     n_states, fixed, tied, start_prior, transitions_prior, prior_share
         As of :class:`Chain`; the prior is about ``transitions``.
-    scale : CovariateScale or None, default=None
+    scale : CovariateScale
         Scale of the covariates.
 
     References
@@ -108,20 +110,7 @@ class LogitChain(Chain):
     Newton-type methods, Mathematical Programming 178, 2019.
     """
 
-    def __init__(
-        self,
-        n_states,
-        fixed=(),
-        tied=None,
-        start_prior=1.0,
-        transitions_prior=1.0,
-        prior_share=0.0,
-        scale=None,
-    ):
-        super().__init__(
-            n_states, fixed, tied, start_prior, transitions_prior, prior_share
-        )
-        self.scale = scale
+    scale: CovariateScale = field(kw_only=True)
 
     @property
     def _shape(self):
@@ -131,8 +120,7 @@ class LogitChain(Chain):
     @property
     def plain(self) -> Chain:
         """The chain without covariates."""
-        settings = self.get_params(deep=False)
-        return Chain(**{k: v for k, v in settings.items() if k != "scale"})
+        return self._without()
 
     def from_plain(self, params: ChainParams, X) -> LogitParams:
         """Return parameters of a chain without covariates."""
@@ -179,8 +167,7 @@ class LogitChain(Chain):
     def of_each(self, smoothed, matrices, X, params) -> np.ndarray:
         """Return the statistics of each sequence."""
         pairs = smoothed.transitions_of_rows(matrices, X.offsets)
-        first = np.zeros((len(X), self.n_states))
-        first[X.begins] = smoothed.gamma[X.offsets[:-1][X.begins]]
+        first = self._first_of_each(smoothed, X)
         return self._by_sequence(first, pairs, matrices.transitions[0], X, params)
 
     def of_states(self, states, X, params) -> np.ndarray:

@@ -239,9 +239,7 @@ def smoothed(L, offsets, matrices: Matrices, weights=None, room: Room | None = N
         row_weights, gamma, forward.failed,
     )  # fmt: skip
     others = {}
-    for i in np.flatnonzero(forward.failed).tolist():
-        rows = slice(offsets[i], offsets[i + 1])
-        in_logs = by_logarithms(L[rows], matrices.of_sequence(i, rows))
+    for i, rows, in_logs in in_logarithms(forward.failed, L, offsets, matrices):
         weight = 1.0 if weights is None else weights[i]
         gamma[rows] = weight * in_logs.gamma
         forward.log_likelihood[i] = in_logs.log_likelihood
@@ -298,12 +296,17 @@ def by_logarithms(L, matrices: Matrices) -> ByLogarithms:
     return ByLogarithms(alpha, gamma, factors, log_likelihood, matrices)
 
 
+def in_logarithms(failed, L, offsets, matrices: Matrices):
+    """Yield the index, the rows and the results of each sequence that has failed."""
+    for i in np.flatnonzero(failed).tolist():
+        rows = slice(offsets[i], offsets[i + 1])
+        yield i, rows, by_logarithms(L[rows], matrices.of_sequence(i, rows))
+
+
 def log_likelihoods(L, offsets, matrices: Matrices) -> np.ndarray:
     """Return the log-likelihoods of sequences."""
     forward = filtered(L, offsets, matrices)
-    for i in np.flatnonzero(forward.failed).tolist():
-        rows = slice(offsets[i], offsets[i + 1])
-        in_logs = by_logarithms(L[rows], matrices.of_sequence(i, rows))
+    for i, _, in_logs in in_logarithms(forward.failed, L, offsets, matrices):
         forward.log_likelihood[i] = in_logs.log_likelihood
     return forward.log_likelihood
 
@@ -314,9 +317,7 @@ def filtered_probabilities(L, offsets, matrices: Matrices):
     K = matrices.n_states
     with np.errstate(all="ignore"):  # of sequences that have failed
         probabilities = forward.a[:, :K] / forward.c[:, None]
-    for i in np.flatnonzero(forward.failed).tolist():
-        rows = slice(offsets[i], offsets[i + 1])
-        in_logs = by_logarithms(L[rows], matrices.of_sequence(i, rows))
+    for i, rows, in_logs in in_logarithms(forward.failed, L, offsets, matrices):
         probabilities[rows] = np.exp(in_logs.alpha)
         forward.log_likelihood[i] = in_logs.log_likelihood
     return probabilities, forward.log_likelihood
@@ -366,9 +367,7 @@ def best_paths(L, offsets, matrices: Matrices, start=None):
 def drawn_states(L, offsets, matrices: Matrices, seed, rows, n_draws):
     """Draw states of sequences given all rows, (n_draws, n)."""
     forward = filtered(L, offsets, matrices)
-    for i in np.flatnonzero(forward.failed).tolist():
-        part = slice(offsets[i], offsets[i + 1])
-        in_logs = by_logarithms(L[part], matrices.of_sequence(i, part))
+    for _, part, in_logs in in_logarithms(forward.failed, L, offsets, matrices):
         forward.a[part, : matrices.n_states] = np.exp(in_logs.alpha)
         forward.a[part, matrices.n_states :] = 0.0
     states = np.empty((n_draws, len(L)), np.int64)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from types import ModuleType
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,7 @@ class SegmentParams(NamedTuple):
     durations: np.ndarray
 
 
+@dataclass(eq=False)
 class SegmentChain(Chain):
     """A chain whose states last for numbers of rows with a distribution.
 
@@ -50,7 +52,7 @@ class SegmentChain(Chain):
         Those of "start", "transitions" and "durations" that are not learned.
     tied, start_prior, transitions_prior, prior_share
         As of :class:`Chain`.
-    durations : Durations or None, default=None
+    durations : Durations
         Distributions of the durations.
     longest : int or None, default=None
         The longest duration D; None until a start is known.
@@ -58,38 +60,13 @@ class SegmentChain(Chain):
 
     recursions: ClassVar[ModuleType] = segments
 
-    def __init__(
-        self,
-        n_states,
-        fixed=(),
-        tied=None,
-        start_prior=1.0,
-        transitions_prior=1.0,
-        prior_share=0.0,
-        durations=None,
-        longest=None,
-    ):
-        super().__init__(
-            n_states, fixed, tied, start_prior, transitions_prior, prior_share
-        )
-        self.durations = durations
-        self.longest = longest
-
-    @property
-    def _durations(self) -> Durations:
-        return Durations() if self.durations is None else self.durations
+    durations: Durations = field(default_factory=Durations)
+    longest: Any = None
 
     @property
     def plain(self) -> Chain:
         """The chain whose durations are geometric."""
-        return Chain(
-            self.n_states,
-            tuple(name for name in self.fixed if name == "start"),
-            self.tied,
-            self.start_prior,
-            self.transitions_prior,
-            self.prior_share,
-        )
+        return self._without(fixed=tuple(set(self.fixed) & {"start"}))
 
     @property
     def n_statistics(self) -> int:
@@ -103,11 +80,11 @@ class SegmentChain(Chain):
         """
         stay = np.diagonal(params.transitions)
         if self.longest is None:
-            self.longest = self._durations.rows(X, stay)
+            self.longest = self.durations.rows(X, stay)
         rows = np.arange(self.longest)
         shares = np.maximum(stay[:, None], np.finfo(float).tiny) ** rows
         table = shares / shares.sum(axis=1, keepdims=True)
-        table = self._durations.maximize(table, table)
+        table = self.durations.maximize(table, table)
         return self.params_of(params.start, left(params.transitions), table)
 
     def params_of(self, start, transitions, extra=None) -> SegmentParams:
@@ -118,7 +95,7 @@ class SegmentChain(Chain):
         """Return probabilities of states and of 1 to D rows so far, at first rows."""
         shares = np.zeros(params.durations.shape)
         shares[:, 0] = 1.0
-        if self._durations.left_censored:
+        if self.durations.left_censored:
             shares = params.durations[:, ::-1].cumsum(axis=1)[:, ::-1]
             shares = shares / shares.sum(axis=1, keepdims=True)
         return shares * params.start[:, None]
@@ -133,7 +110,7 @@ class SegmentChain(Chain):
 
     def matrices(self, params, X) -> segments.Segments:
         """Return the logarithms of the probabilities."""
-        if X.entry is None and not self._durations.left_censored:
+        if X.entry is None and not self.durations.left_censored:
             return segments.Segments.of(*params)
         elapsed = self._elapsed_of_each(params, X)
         first = segments.rows_left(elapsed, params.durations)
@@ -164,7 +141,7 @@ class SegmentChain(Chain):
         change of these counts.
         """
         begins, whole = X.begins, counts.copy()
-        if self._durations.left_censored:
+        if self.durations.left_censored:
             firsts, tables = firsts.copy(), (self._elapsed(params), params.durations)
             firsts[begins] = segments.whole_durations(firsts[begins], *tables)
         whole[begins] += firsts[begins]
@@ -212,8 +189,8 @@ class SegmentChain(Chain):
         table = params.durations
         if "durations" not in self.fixed:
             counts = np.maximum(s[count:].reshape(table.shape), 0.0)
-            begun_before = s[: self.n_states] if self._durations.left_censored else None
-            table = self._durations.maximize(counts, table, begun_before)
+            begun_before = s[: self.n_states] if self.durations.left_censored else None
+            table = self.durations.maximize(counts, table, begun_before)
         return SegmentParams(plain.start, plain.transitions, table)
 
     def n_parameters(self, params) -> int:
@@ -222,18 +199,18 @@ class SegmentChain(Chain):
         if "durations" in self.fixed:
             return count
         used = np.diagonal(params.transitions) < 1.0
-        return count + self._durations.n_parameters(params.durations[used])
+        return count + self.durations.n_parameters(params.durations[used])
 
     def gradient(self, s, params) -> dict:
         """Return derivatives of the log-likelihood by fields, and by tilts."""
         gradients, p = super().gradient(s, params), params.durations
         counts = s[super().n_statistics :].reshape(p.shape)
         slope = counts / np.where(p > 0, p, 1.0)
-        if self._durations.left_censored:
+        if self.durations.left_censored:
             rows = 1.0 + np.arange(p.shape[1])
             slope -= s[: self.n_states, None] * rows / (p @ rows)[:, None]
         gradients["durations"] = slope
-        if (family := self._durations.family) != "table":
+        if (family := self.durations.family) != "table":
             gradients["tilts"] = np.einsum("kid,kd->ki", tangents(family, p), slope)
         return gradients
 
@@ -243,7 +220,7 @@ class SegmentChain(Chain):
         if "durations" not in self.fixed:
             left = np.flatnonzero(np.diagonal(params.transitions) < 1.0)
             tables = params.durations, following.durations
-            family = self._durations.family
+            family = self.durations.family
             yield from duration_directions(family, *tables, left)
 
     def moved(self, params, moves) -> SegmentParams:
@@ -255,14 +232,14 @@ class SegmentChain(Chain):
         params = super().moved(params, [m for m in moves if m[0].name != "tilts"])
         if not tilting:
             return params
-        table = tilted(self._durations.family, params.durations, tilts)
+        table = tilted(self.durations.family, params.durations, tilts)
         return params._replace(durations=table)
 
     def slopes_of_fields(self, moved, params) -> dict:
         """Return slopes of the fields by directions, and of means of durations."""
         slopes, p = dict(moved), params.durations
         if "tilts" in slopes:
-            by_tilts = tangents(self._durations.family, p), slopes.pop("tilts")
+            by_tilts = tangents(self.durations.family, p), slopes.pop("tilts")
             slopes["durations"] = np.einsum("kid,kin->kdn", *by_tilts)
         if "durations" in slopes:
             rows = 1.0 + np.arange(p.shape[1])
@@ -282,7 +259,7 @@ class SegmentChain(Chain):
     def carried(self, L, X, matrices, params) -> np.ndarray:
         """Return what a next piece of each sequence needs: states and rows so far."""
         before = None
-        if X.entry is not None or self._durations.left_censored:
+        if X.entry is not None or self.durations.left_censored:
             before = self._elapsed_of_each(params, X)
             before = np.broadcast_to(before, (len(X), *before.shape[1:]))
         elapsed = segments.elapsed(L, X.offsets, matrices, before)

@@ -142,7 +142,7 @@ class SequenceStream(StreamRunner):
         fitted = FittedSequences(self.model, self.state.params)
         self.carried = fitted.carried(X)
         share = 1.0 / (self.model.rows_per_sequence * max(self.n_rows, 1))
-        self.model.chain.set_params(prior_share=share)
+        self.model.chain.prior_share = share
         self.warn_once()
 
     def _with_first(self, estimator, first, X, sample_weight, task):
