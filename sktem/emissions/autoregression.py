@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from itertools import product
-from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 
-from sktem.choices import check_number
-from sktem.emissions.base import Emission, left_alive
+from sktem.emissions.base import left_alive
 from sktem.emissions.directions import Direction
 from sktem.emissions.lags import (
     LEAST_VARIANCE,
-    check_exog,
-    error_spreads,
+    LaggedEmission,
     lagged,
     possible_moments,
-    rows_before,
 )
 from sktem.emissions.level_turns import LevelTurns
-from sktem.emissions.magnitudes import check_magnitude
 
 __all__ = ["Autoregression", "AutoregressionParams"]
 
@@ -52,7 +47,7 @@ class AutoregressionParams(NamedTuple):
     exog_coefficients: np.ndarray = np.empty((0, 0, 0))
 
 
-class Autoregression(Emission):
+class Autoregression(LaggedEmission):
     """Columns whose deviations from the means of the states depend on those before.
 
     If the row t is in state ``k_t``, column j is ``y_tj = m_j(k_t) + sum_i a_ij(k_t)
@@ -109,6 +104,8 @@ class Autoregression(Emission):
     array([0., 4.])
     """
 
+    least_order = 1
+
     def __init__(
         self,
         order=1,
@@ -134,30 +131,15 @@ class Autoregression(Emission):
 
     def check(self, X):
         """Raise ValueError for settings or values that are out of range."""
-        check_number("order of Autoregression", self.order, Integral, 1)
-        check_number("reg_covar of Autoregression", self.reg_covar, Real, 0)
-        check_exog("Autoregression", self.exog, X.shape[1])
+        super().check(X)
         if not set(self.shared) <= set(self.exog):
             raise ValueError(
                 f"shared of Autoregression must be columns of exog, got {self.shared!r}"
             )
-        check_magnitude(X)
 
     def with_lags(self, X, offsets):
         """Return the rows with those before; NaN before the first."""
         return lagged(X, range(X.shape[1]), offsets, self.order)
-
-    def rows_before(self, X):
-        """Return the rows on which the row after each one depends, the last first."""
-        self._check_drawn()
-        return rows_before(X, self.order)
-
-    def _check_drawn(self):
-        """Raise ValueError where rows cannot be drawn."""
-        if len(self.exog):
-            raise ValueError(
-                "Autoregression cannot draw rows: exog has no distribution"
-            )
 
     def features(self, X):
         """Return the columns without exog, and what one autoregression leaves of them.
@@ -301,19 +283,10 @@ class Autoregression(Emission):
         )
         by_exog = levels[..., 1:]
         means = levels[..., 0] + params.centre[:m] - by_exog @ params.centre[m:]
-        if self.switching_variance:
-            variances = left / np.where(alive, mass, 1.0)
-        else:
-            total = np.maximum(np.where(alive, mass, 0.0).sum(axis=0), 1e-300)
-            shared = np.where(alive, left, 0.0).sum(axis=0) / total
-            variances = np.broadcast_to(shared, (K, m))
-        variances = np.maximum(variances + self.reg_covar, LEAST_VARIANCE)
         return AutoregressionParams(
             np.where(alive, means, params.means),
             np.where(alive[..., None], coefficients, params.coefficients),
-            np.where(
-                alive | (not self.switching_variance), variances, params.variances
-            ),
+            self.variances_of(left, mass, alive, params.variances),
             params.centre,
             degenerate,
             np.where(alive[..., None], by_exog, before[..., 1:]),
@@ -334,7 +307,7 @@ class Autoregression(Emission):
 
     def sample_after(self, params, states, before, rng):
         """Draw a row for each history of states, given the rows before it."""
-        self._check_drawn()
+        self.check_drawn()
         histories = self.histories(len(params.means))[states]
         now = histories[:, 0]
         apart = before - params.means[histories[:, 1:]]
@@ -350,10 +323,6 @@ class Autoregression(Emission):
     def draw(self, X, states, params, rng):
         """Raise TypeError, as `mean`."""
         self.mean(params)
-
-    def spreads(self, params):
-        """Return the variances of the errors."""
-        return error_spreads(params.variances, self.reg_covar)
 
     def free_directions(self, params, following, X):
         """Yield the directions of means, coefficients and variances.

@@ -542,17 +542,21 @@ def bisected(function, low, high, steps=60):
     return (low + high) / 2
 
 
-def check_positive(emission, X, strict=True):
-    """Raise ValueError for values that are negative, or zero if strict."""
+def check_values(emission, X, is_wrong, what, hint=""):
+    """Raise ValueError for values that are wrong by a function; NaN is not observed."""
     with np.errstate(invalid="ignore"):
-        wrong = (X <= 0) if strict else (X < 0)
+        wrong = is_wrong(X) & ~np.isnan(X)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        kind = "positive" if strict else "non-negative"
         raise ValueError(
-            f"{type(emission).__name__} takes {kind} values; column {column} has "
-            f"{X[row, column]:g}"
+            f"{type(emission).__name__} takes {what}; column {column} has "
+            f"{X[row, column]:g}{hint}"
         )
+
+
+def check_positive(emission, X):
+    """Raise ValueError for values that are not positive."""
+    check_values(emission, X, lambda x: x <= 0, "positive values")
 
 
 def draw_indices(weights, rng) -> np.ndarray:

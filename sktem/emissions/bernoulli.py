@@ -7,13 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.base import (
-    Emission,
-    column_masses,
+    check_values,
     left_alive,
-    start_from,
     zero_filled,
 )
 from sktem.emissions.directions import FREE, positive_directions
+from sktem.emissions.independent import IndependentColumns
 from sktem.emissions.scarcity import LabelShares
 
 __all__ = ["Bernoulli", "BernoulliParams"]
@@ -40,7 +39,7 @@ class BernoulliParams(NamedTuple):
     prior_mass: np.ndarray | float = 0.0
 
 
-class Bernoulli(Emission):
+class Bernoulli(IndependentColumns):
     """Binary columns, independent of each other given the state.
 
     Parameters
@@ -60,23 +59,15 @@ class Bernoulli(Emission):
     array([[0.5 , 0.67]])
     """
 
+    params_type = BernoulliParams
+    blank = (0.5,)
+
     def __init__(self, smoothing=0.0):
         self.smoothing = smoothing
 
     def check(self, X):
         """Raise ValueError for values other than 0, 1 and NaN."""
-        wrong = ~((X == 0) | (X == 1) | np.isnan(X))
-        if wrong.any():
-            row, column = np.argwhere(wrong)[0]
-            raise ValueError(
-                f"Bernoulli takes zeros and ones; column {column} has "
-                f"{X[row, column]:g}"
-            )
-
-    def start(self, X, R):
-        """Return the shares of ones of each state."""
-        blank = BernoulliParams(np.full((R.shape[1], X.shape[1]), 0.5))
-        return start_from(self, X, R, blank)
+        check_values(self, X, lambda x: (x != 0) & (x != 1), "zeros and ones")
 
     def log_density(self, X, params):
         """Return the log-probability of each row in each state."""
@@ -86,12 +77,6 @@ class Bernoulli(Emission):
         if observed is None:
             return values @ (log_ones - log_zeros).T + log_zeros.sum(axis=1)
         return values @ (log_ones - log_zeros).T + observed @ log_zeros.T
-
-    def statistics(self, X, R, params):
-        """Return masses and numbers of ones by state and column."""
-        values, observed = zero_filled(X)
-        mass = column_masses(R, observed, X.shape[1])
-        return np.concatenate([mass.ravel(), (R.T @ values).ravel()])
 
     def label_shares(self, params):
         """Return the probabilities of zeros and ones."""
@@ -126,10 +111,6 @@ class Bernoulli(Emission):
         p = params.probabilities
         return float(-(params.prior_mass / 2 * (np.log(p) + np.log1p(-p))).sum())
 
-    def mean(self, params):
-        """Return the probabilities of a one."""
-        return params.probabilities
-
     def mode(self, X, R, params):
         """Return rows with the more probable value where nothing is observed."""
         return np.where(np.isnan(X), R @ params.probabilities > 0.5, X)
@@ -146,11 +127,3 @@ class Bernoulli(Emission):
         for direction in positive_directions("probabilities", p, room):
             if direction.scale > FREE.least:  # neither 0 nor 1
                 yield direction
-
-    def n_parameters(self, K, d, params=None):
-        """Return the number of probabilities."""
-        return K * d
-
-    def marginal(self, params, columns):
-        """Return the probabilities of some columns."""
-        return BernoulliParams(params.probabilities[:, columns])

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.emissions.base import Emission, left_alive, start_from
+from sktem.emissions.base import Emission, check_values, left_alive, start_from
 from sktem.emissions.clusters import centred
 from sktem.emissions.directions import share_directions
+from sktem.emissions.poisson import is_no_count
 from sktem.emissions.scarcity import LabelShares
 from sktem.kernels.blocks import plain
 
@@ -74,16 +75,12 @@ class Categorical(Emission):
 
     def check(self, X):
         """Raise ValueError for values that are no codes."""
-        with np.errstate(invalid="ignore"):
-            wrong = (X < 0) | ((X != np.floor(X)) & ~np.isnan(X))
-        if not isinstance(self.n_categories, str):
-            wrong |= X >= np.asarray(self.n_categories)
-        if wrong.any():
-            row, column = np.argwhere(wrong)[0]
-            raise ValueError(
-                f"Categorical takes codes 0, 1, 2, ... of its categories; column "
-                f"{column} has {X[row, column]:g}"
-            )
+        known = not isinstance(self.n_categories, str)
+        beyond = np.asarray(self.n_categories) if known else np.inf
+        check_values(
+            self, X, lambda x: is_no_count(x) | (x >= beyond),
+            "codes 0, 1, 2, ... of its categories",
+        )  # fmt: skip
 
     def features(self, X):
         """Return an indicator of each code of each column."""
@@ -236,8 +233,7 @@ def counted_codes(sums, params):
 def _unknown_code(X, params):
     """Return the error for a value that is no code of its column."""
     with np.errstate(invalid="ignore"):
-        wrong = (X < 0) | (X >= params.n_categories)
-        wrong |= (X != np.floor(X)) & ~np.isnan(X)
+        wrong = is_no_count(X) & ~np.isnan(X) | (X >= params.n_categories)
     row, column = np.argwhere(wrong)[0]
     return ValueError(
         f"column {column} has the code {X[row, column]:g}, and its categories have "

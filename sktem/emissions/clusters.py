@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["Clusters", "centred", "settled", "standardised"]
+__all__ = ["Clusters", "centred", "k_means", "settled", "standardised"]
 
 #: A standard deviation below this share of the mean is a rounding error.
 ROUNDING = 1e-14
@@ -31,6 +34,15 @@ def standardised(X, sample_weight=None) -> np.ndarray:
     values = X - means
     widths = np.sqrt(_means(values**2, sample_weight))
     return values / np.where(widths > ROUNDING * np.abs(means), widths, 1.0)
+
+
+def k_means(X, n_clusters, n_init, random_state, sample_weight=None) -> KMeans:
+    """Return the clusters of k-means; spare ones stay empty."""
+    clusters = KMeans(n_clusters, n_init=n_init, random_state=random_state)
+    with warnings.catch_warnings():
+        # It warns of fewer distinct rows than clusters.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return clusters.fit(X, sample_weight=sample_weight)
 
 
 class Clusters(NamedTuple):

@@ -12,12 +12,16 @@ from importlib import import_module
 
 import numpy as np
 
+from sktem.emissions.base import Emission
 from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.directions import elliptical_directions, moved_fields
+from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.marginals import Marginal
 from sktem.emissions.patterns import grouped
 from sktem.kernels.blocks import plain
 
 __all__ = [
+    "Elliptical",
     "all_observed",
     "complete_moments",
     "completed_moments",
@@ -38,6 +42,58 @@ DENSE = ("full", "tied")
 #: Rows with the same columns that are computed together, at least: of fewer, the
 #: factorisation costs more than what is done with it.
 ROWS_OF_GROUP = 32
+
+
+class Elliptical(Emission):
+    """Base of emissions with means and covariances of a structure."""
+
+    covariance_type: str
+
+    def structure(self, K, d):
+        """Return the structure of the covariances.
+
+        Parameters
+        ----------
+        K : int
+            Number of states.
+        d : int
+            Number of columns.
+
+        Returns
+        -------
+        object
+            An instance of a class of ``COVARIANCES``.
+        """
+        return COVARIANCES[self.covariance_type](K, d)
+
+    def check(self, X):
+        """Raise ValueError for values whose squares overflow."""
+        check_magnitude(X)
+
+    def expected(self, X, R, params):
+        """Return rows with conditional means where nothing is observed."""
+        return fill_means(self.covariance_type, X, R, params)
+
+    def free_directions(self, params, following, X):
+        """Yield the directions of means and covariances."""
+        structure = self.structure(*params.means.shape)
+        yield from elliptical_directions(structure, self.covariance_type, params)
+
+    def moved(self, params, moves):
+        """Return parameters moved along directions, with the factors of covariances."""
+        moved = moved_fields(params, moves)
+        structure = self.structure(*params.means.shape)
+        factors = structure.precisions_cholesky(moved.covariances)
+        return moved._replace(precisions_cholesky=factors)
+
+    def n_parameters(self, K, d, params=None):
+        """Return the number of means and free covariances."""
+        return K * d + self.structure(K, d).n_parameters
+
+    def marginal(self, params, columns):
+        """Return the parameters of some columns."""
+        nothing = np.empty(0, dtype=np.intp)
+        return self.condition(params, nothing, nothing, np.asarray(columns))[1]
 
 
 def _as_columns(covariance_type, values, d):

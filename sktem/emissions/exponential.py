@@ -7,14 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.base import (
-    Emission,
-    check_positive,
-    column_masses,
+    check_values,
     left_alive,
-    start_from,
     zero_filled,
 )
 from sktem.emissions.directions import positive_directions
+from sktem.emissions.independent import IndependentColumns
 
 __all__ = ["Exponential", "ExponentialParams"]
 
@@ -37,7 +35,7 @@ class ExponentialParams(NamedTuple):
     degenerate: int = 0
 
 
-class Exponential(Emission):
+class Exponential(IndependentColumns):
     """Non-negative columns with exponential distributions, independent given the state.
 
     See Also
@@ -53,30 +51,22 @@ class Exponential(Emission):
     array([[2., 4.]])
     """
 
+    params_type = ExponentialParams
+    blank = (1.0,)
+
     def check(self, X):
         """Raise ValueError for negative values."""
-        check_positive(self, X, strict=False)
+        check_values(self, X, lambda x: x < 0, "non-negative values")
 
     def features(self, X):
         """Return logarithms."""
         return np.log(np.maximum(X, np.finfo(np.float64).tiny))
-
-    def start(self, X, R):
-        """Return the means of each state."""
-        blank = ExponentialParams(np.ones((R.shape[1], X.shape[1])))
-        return start_from(self, X, R, blank)
 
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
         values, observed = zero_filled(X)
         mask = np.ones(X.shape) if observed is None else observed.astype(np.float64)
         return -(values @ (1 / params.scales).T + mask @ np.log(params.scales).T)
-
-    def statistics(self, X, R, params):
-        """Return masses and sums by state and column."""
-        values, observed = zero_filled(X)
-        mass = column_masses(R, observed, X.shape[1])
-        return np.concatenate([mass.ravel(), (R.T @ values).ravel()])
 
     def maximize(self, s, params):
         """Return the means."""
@@ -85,10 +75,6 @@ class Exponential(Emission):
         scales = np.where(alive, sums / np.where(alive, mass, 1.0), params.scales)
         return ExponentialParams(np.maximum(scales, LEAST_SCALE), degenerate)
 
-    def mean(self, params):
-        """Return the means."""
-        return params.scales
-
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         return rng.exponential(params.scales[states])
@@ -96,11 +82,3 @@ class Exponential(Emission):
     def free_directions(self, params, following, X):
         """Yield the directions of the means."""
         yield from positive_directions("scales", params.scales)
-
-    def n_parameters(self, K, d, params=None):
-        """Return the number of means."""
-        return K * d
-
-    def marginal(self, params, columns):
-        """Return the means of some columns."""
-        return ExponentialParams(params.scales[:, columns])

@@ -8,14 +8,13 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from sktem.emissions.base import (
-    Emission,
     bisected,
     check_positive,
     column_masses,
     left_alive,
-    start_from,
 )
 from sktem.emissions.directions import positive_directions
+from sktem.emissions.independent import IndependentColumns
 
 __all__ = ["Gamma", "GammaParams"]
 
@@ -42,7 +41,7 @@ class GammaParams(NamedTuple):
     degenerate: int = 0
 
 
-class Gamma(Emission):
+class Gamma(IndependentColumns):
     """Positive columns with gamma distributions, independent given the state.
 
     See Also
@@ -60,6 +59,8 @@ class Gamma(Emission):
     (array([[3.]]), array([[2.]]))
     """
 
+    params_type = GammaParams
+    blank = (1.0, 1.0)
     non_negative = ("shapes", "scales")
 
     def check(self, X):
@@ -69,11 +70,6 @@ class Gamma(Emission):
     def features(self, X):
         """Return logarithms."""
         return np.log(np.maximum(X, np.finfo(np.float64).tiny))
-
-    def start(self, X, R):
-        """Return shapes and scales of each state."""
-        ones = np.ones((R.shape[1], X.shape[1]))
-        return start_from(self, X, R, GammaParams(ones, ones))
 
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
@@ -149,11 +145,3 @@ class Gamma(Emission):
         narrow = np.sqrt(np.maximum(shapes, 1.0))
         yield from positive_directions("shapes", shapes, shapes / narrow, *bounds)
         yield from positive_directions("scales", params.scales, params.scales / narrow)
-
-    def n_parameters(self, K, d, params=None):
-        """Return the number of shapes and scales."""
-        return 2 * K * d
-
-    def marginal(self, params, columns):
-        """Return shapes and scales of some columns."""
-        return GammaParams(params.shapes[:, columns], params.scales[:, columns])

@@ -8,17 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from sktem.emissions.base import Emission, something_observed
-from sktem.emissions.covariances import COVARIANCES
-from sktem.emissions.directions import elliptical_directions, moved_fields
+from sktem.emissions.base import something_observed
 from sktem.emissions.elliptical import (
+    Elliptical,
     all_observed,
     complete_moments,
     completed_moments,
     conditional_moments,
     distances,
     fill_draws,
-    fill_means,
     gaussian_log_densities,
     pooled_start,
 )
@@ -28,7 +26,6 @@ from sktem.emissions.gaussian_moments import (
     projected_moments,
     split_moments,
 )
-from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.spread import spread_of
 
 __all__ = ["Gaussian", "GaussianParams"]
@@ -60,7 +57,7 @@ class GaussianParams(NamedTuple):
     degenerate: int = 0
 
 
-class Gaussian(Emission):
+class Gaussian(Elliptical):
     """Rows with a Gaussian distribution.
 
     Parameters
@@ -116,27 +113,6 @@ class Gaussian(Emission):
         self.mean_prior = mean_prior
         self.covariance_prior = covariance_prior
         self.covariance_prior_strength = covariance_prior_strength
-
-    def structure(self, K, d):
-        """Return the structure of the covariances.
-
-        Parameters
-        ----------
-        K : int
-            Number of states.
-        d : int
-            Number of columns.
-
-        Returns
-        -------
-        object
-            An instance of a class of ``COVARIANCES``.
-        """
-        return COVARIANCES[self.covariance_type](K, d)
-
-    def check(self, X):
-        """Raise ValueError for values whose squares overflow."""
-        check_magnitude(X)
 
     def start(self, X, R):
         """Return the moments of each state; of the observed values, if some lack."""
@@ -206,10 +182,6 @@ class Gaussian(Emission):
         prior_mean = np.zeros(d) if self.mean_prior is None else self.mean_prior
         return gaussian_penalty(self, params, params.means - prior_mean)
 
-    def expected(self, X, R, params):
-        """Return rows with conditional means where nothing is observed."""
-        return fill_means(self.covariance_type, X, R, params)
-
     def draw(self, X, states, params, rng):
         """Return rows with draws where nothing is observed."""
         ones = np.ones(len(states))
@@ -224,27 +196,6 @@ class Gaussian(Emission):
             rows = np.flatnonzero(states == k)
             X[rows] += structure.draw(params.covariances, k, len(rows), rng)
         return X
-
-    def free_directions(self, params, following, X):
-        """Yield the directions of means and covariances."""
-        structure = self.structure(*params.means.shape)
-        yield from elliptical_directions(structure, self.covariance_type, params)
-
-    def moved(self, params, moves):
-        """Return parameters moved along directions, with the factors of covariances."""
-        moved = moved_fields(params, moves)
-        structure = self.structure(*params.means.shape)
-        factors = structure.precisions_cholesky(moved.covariances)
-        return moved._replace(precisions_cholesky=factors)
-
-    def n_parameters(self, K, d, params=None):
-        """Return the number of means and free covariances."""
-        return K * d + self.structure(K, d).n_parameters
-
-    def marginal(self, params, columns):
-        """Return means and covariances of some columns."""
-        nothing = np.empty(0, dtype=np.intp)
-        return self.condition(params, nothing, nothing, np.asarray(columns))[1]
 
     def condition(self, params, columns, values, others):
         """Return the Gaussian of some columns given the values of others."""

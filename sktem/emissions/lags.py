@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from sktem.choices import check_number
+from sktem.emissions.base import Emission
+from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.spread import Spread
 
 __all__ = [
     "LEAST_VARIANCE",
     "TURNS",
-    "check_exog",
-    "error_spreads",
+    "LaggedEmission",
     "lagged",
     "possible_moments",
     "pseudo_inverse",
-    "rows_before",
 ]
 
 #: Variances are not below this, of which squares can be taken.
@@ -51,16 +54,78 @@ class Turns(NamedTuple):
 TURNS = Turns()
 
 
-def check_exog(name, exog, d):
-    """Raise ValueError for regressors that are not columns of rows with d of them."""
-    exog = list(exog)
-    whole = all(isinstance(column, (int, np.integer)) for column in exog)
-    if not whole or len(set(exog)) < len(exog) or not set(exog) <= set(range(d)):
-        raise ValueError(
-            f"exog of {name} must be different columns from 0 to {d - 1}, got {exog!r}"
-        )
-    if len(exog) == d:
-        raise ValueError(f"{name} needs a column that is not in exog")
+class LaggedEmission(Emission):
+    """Base of emissions with regressors, rows before, and variances of errors."""
+
+    #: Rows before, at least.
+    least_order: ClassVar[int] = 0
+
+    exog: Sequence[int]
+    switching_variance: bool
+    reg_covar: float
+
+    def check(self, X):
+        """Raise ValueError for settings that do not fit the columns."""
+        name, exog, d = type(self).__name__, list(self.exog), X.shape[1]
+        check_number(f"order of {name}", self.order, Integral, self.least_order)
+        check_number(f"reg_covar of {name}", self.reg_covar, Real, 0)
+        whole = all(isinstance(column, (int, np.integer)) for column in exog)
+        if not whole or len(set(exog)) < len(exog) or not set(exog) <= set(range(d)):
+            raise ValueError(
+                f"exog of {name} must be different columns from 0 to {d - 1}, got "
+                f"{exog!r}"
+            )
+        if len(exog) == d:
+            raise ValueError(f"{name} needs a column that is not in exog")
+        check_magnitude(X)
+
+    def check_drawn(self):
+        """Raise ValueError where rows cannot be drawn."""
+        if len(self.exog):
+            raise ValueError(
+                f"{type(self).__name__} cannot draw rows: exog has no distribution"
+            )
+
+    def rows_before(self, X):
+        """Return the rows on which the row after each one depends.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, (1 + order) * m)
+            Rows, with lags.
+
+        Returns
+        -------
+        ndarray of shape (n, order, m)
+            Rows before, the last one first.
+        """
+        self.check_drawn()
+        rows = X.reshape(len(X), 1 + self.order, -1)[:, : self.order]
+        if np.isnan(rows).any():
+            raise ValueError(
+                f"the last {self.order} rows of each sequence must be observed to draw "
+                "what follows them"
+            )
+        return rows
+
+    def variances_of(self, left, mass, alive, before):
+        """Return variances of errors of sums of squares, or those before of no rows."""
+        if self.switching_variance:
+            variances = left / np.where(alive, mass, 1.0)
+        else:
+            total = np.maximum(np.where(alive, mass, 0.0).sum(axis=0), 1e-300)
+            together = np.where(alive, left, 0.0).sum(axis=0) / total
+            variances = np.broadcast_to(together, mass.shape)
+        variances = np.maximum(variances + self.reg_covar, LEAST_VARIANCE)
+        return np.where(alive | (not self.switching_variance), variances, before)
+
+    def spreads(self, params):
+        """Return the variances of the errors, as those of columns about zero."""
+        zeros = np.zeros_like(params.variances)
+        columns = np.arange(zeros.shape[1])
+        return [
+            Spread("diag", zeros, params.variances, self.reg_covar, columns, zeros[0])
+        ]
 
 
 def lagged(X, columns, offsets, order):
@@ -71,20 +136,6 @@ def lagged(X, columns, offsets, order):
         before = np.roll(X[:, columns], lag, axis=0)
         lags.append(np.where((since >= lag)[:, None], before, np.nan))
     return np.concatenate(lags, axis=1) if order else X
-
-
-def rows_before(X, order):
-    """Return the rows on which the row after each one depends, (n, order, m).
-
-    X has all columns with lags. The last one before comes first.
-    """
-    rows = X.reshape(len(X), 1 + order, -1)[:, :order]
-    if np.isnan(rows).any():
-        raise ValueError(
-            f"the last {order} rows of each sequence must be observed to draw what "
-            "follows them"
-        )
-    return rows
 
 
 def pseudo_inverse(moments):
@@ -109,9 +160,3 @@ def possible_moments(moments):
     values, left = np.maximum(values, 0.0), bool((values < least).any())
     moments = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     return moments * sizes, left
-
-
-def error_spreads(variances, reg_covar):
-    """Return the variances of errors, (K, m), as spreads of columns about zero."""
-    zeros, columns = np.zeros_like(variances), np.arange(variances.shape[1])
-    return [Spread("diag", zeros, variances, reg_covar, columns, zeros[0])]

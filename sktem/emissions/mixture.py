@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import clone
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from sktem.emissions.base import (
     Emission,
@@ -17,6 +14,7 @@ from sktem.emissions.base import (
     left_alive,
     something_observed,
 )
+from sktem.emissions.clusters import k_means
 from sktem.emissions.names import emission_named
 
 __all__ = ["Mixture", "MixtureParams"]
@@ -137,11 +135,8 @@ class Mixture(Emission):
         distinct = len(np.unique(values[used], axis=0)) if len(used) else 0
         if distinct < M or M == 1:
             return np.arange(len(values)) % M
-        kmeans = KMeans(M, n_init=3, random_state=self.random_state)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            kmeans.fit(values[used], sample_weight=weights[used])
-        return kmeans.predict(values)
+        clusters = k_means(values[used], M, 3, self.random_state, weights[used])
+        return clusters.predict(values)
 
     def _joint(self, X, params):
         """Return log-densities of rows and components, (n, K, M)."""

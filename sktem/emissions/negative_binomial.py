@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
 from sktem.emissions.base import (
-    Emission,
     bisected,
     column_masses,
     left_alive,
     zero_filled,
 )
 from sktem.emissions.directions import FREE, positive_directions
+from sktem.emissions.independent import IndependentColumns
 from sktem.emissions.poisson import LEAST_RATE, check_counts, functions_of_counts
 from sktem.emissions.scarcity import counted_shares
 
@@ -43,7 +43,7 @@ class NegativeBinomialParams(NamedTuple):
     degenerate: int = 0
 
 
-class NegativeBinomial(Emission):
+class NegativeBinomial(IndependentColumns):
     """Counts with negative binomial distributions, independent given the state.
 
     See Also
@@ -75,6 +75,8 @@ class NegativeBinomial(Emission):
     (array([[3.]]), array([[0.58]]))
     """
 
+    params_type = NegativeBinomialParams
+    blank = (1.0, 1.0)
     non_negative = ("means", "sizes")
 
     def check(self, X):
@@ -159,10 +161,6 @@ class NegativeBinomial(Emission):
         sizes = np.where(alive & (sums > 0), np.exp(bisected(derivative, low, high)), r)
         return NegativeBinomialParams(means, sizes, degenerate)
 
-    def mean(self, params):
-        """Return the means."""
-        return params.means
-
     def mode(self, X, R, params):
         """Return rows with the likeliest count of the likeliest state in holes."""
         mu, r = params.means, params.sizes
@@ -181,16 +179,6 @@ class NegativeBinomial(Emission):
         yield from positive_directions("means", means, spread, FREE.least)
         bounds = LEAST_SIZE, LARGEST_SIZE
         yield from positive_directions("sizes", sizes, None, *bounds)
-
-    def n_parameters(self, K, d, params=None):
-        """Return the number of means and sizes."""
-        return 2 * K * d
-
-    def marginal(self, params, columns):
-        """Return means and sizes of some columns."""
-        return NegativeBinomialParams(
-            params.means[:, columns], params.sizes[:, columns]
-        )
 
 
 def _rise(function, r, x):

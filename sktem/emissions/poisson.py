@@ -8,16 +8,21 @@ import numpy as np
 from scipy.special import gammaln
 
 from sktem.emissions.base import (
-    Emission,
-    column_masses,
+    check_values,
     left_alive,
-    start_from,
     zero_filled,
 )
 from sktem.emissions.directions import FREE, positive_directions
+from sktem.emissions.independent import IndependentColumns
 from sktem.emissions.scarcity import counted_shares
 
-__all__ = ["Poisson", "PoissonParams", "check_counts", "functions_of_counts"]
+__all__ = [
+    "Poisson",
+    "PoissonParams",
+    "check_counts",
+    "functions_of_counts",
+    "is_no_count",
+]
 
 #: Rates are not below, so that no count is impossible.
 LEAST_RATE = 1e-10
@@ -40,7 +45,7 @@ class PoissonParams(NamedTuple):
     degenerate: int = 0
 
 
-class Poisson(Emission):
+class Poisson(IndependentColumns):
     """Counts with Poisson distributions, independent of each other given the state.
 
     Rates are those of maximum likelihood, at least 1e-10.
@@ -58,6 +63,9 @@ class Poisson(Emission):
     array([[1., 4.]])
     """
 
+    params_type = PoissonParams
+    blank = (1.0,)
+
     def check(self, X):
         """Raise ValueError for values that are no counts."""
         check_counts(self, X)
@@ -65,10 +73,6 @@ class Poisson(Emission):
     def features(self, X):
         """Return roots, whose spread does not depend on the mean."""
         return np.sqrt(X)
-
-    def start(self, X, R):
-        """Return the means of each state."""
-        return start_from(self, X, R, PoissonParams(np.ones((R.shape[1], X.shape[1]))))
 
     def log_density(self, X, params):
         """Return the log-probability of each row in each state."""
@@ -78,12 +82,6 @@ class Poisson(Emission):
         if observed is None:
             return total - params.rates.sum(axis=1)
         return total - observed @ params.rates.T
-
-    def statistics(self, X, R, params):
-        """Return masses and sums by state and column."""
-        values, observed = zero_filled(X)
-        mass = column_masses(R, observed, X.shape[1])
-        return np.concatenate([mass.ravel(), (R.T @ values).ravel()])
 
     def maximize(self, s, params):
         """Return the means."""
@@ -95,10 +93,6 @@ class Poisson(Emission):
     def label_shares(self, params):
         """Return the probabilities of counts above zero."""
         return [counted_shares(-np.expm1(-params.rates))]
-
-    def mean(self, params):
-        """Return the rates."""
-        return params.rates
 
     def mode(self, X, R, params):
         """Return rows with the likeliest count of the likeliest state in holes."""
@@ -112,25 +106,15 @@ class Poisson(Emission):
         """Yield the directions of the rates."""
         yield from positive_directions("rates", params.rates, None, FREE.least)
 
-    def n_parameters(self, K, d, params=None):
-        """Return the number of rates."""
-        return K * d
 
-    def marginal(self, params, columns):
-        """Return the rates of some columns."""
-        return PoissonParams(params.rates[:, columns])
+def is_no_count(X):
+    """Return which values are negative or no integers."""
+    return (X < 0) | (X != np.floor(X))
 
 
 def check_counts(emission, X):
     """Raise ValueError for values that are negative or no integers."""
-    with np.errstate(invalid="ignore"):
-        wrong = (X < 0) | ((X != np.floor(X)) & ~np.isnan(X))
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise ValueError(
-            f"{type(emission).__name__} takes counts 0, 1, 2, ...; column {column} "
-            f"has {X[row, column]:g}"
-        )
+    check_values(emission, X, is_no_count, "counts 0, 1, 2, ...")
 
 
 def functions_of_counts(values):

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 
-from sktem.choices import check_number
-from sktem.emissions.base import Emission, left_alive
+from sktem.emissions.base import left_alive
 from sktem.emissions.directions import Direction
 from sktem.emissions.lags import (
-    LEAST_VARIANCE,
     TURNS,
-    check_exog,
-    error_spreads,
+    LaggedEmission,
     lagged,
     possible_moments,
     pseudo_inverse,
-    rows_before,
 )
-from sktem.emissions.magnitudes import check_magnitude
 
 __all__ = ["Regression", "RegressionParams"]
 
@@ -47,7 +41,7 @@ class RegressionParams(NamedTuple):
     degenerate: int = 0
 
 
-class Regression(Emission):
+class Regression(LaggedEmission):
     """Responses with a linear regression on other columns and on rows before.
 
     All columns that are not ``exog`` are responses, with independent errors. In state k
@@ -127,9 +121,7 @@ class Regression(Emission):
 
     def check(self, X):
         """Raise ValueError for settings that do not fit the columns."""
-        check_number("order of Regression", self.order, Integral, 0)
-        check_number("reg_covar of Regression", self.reg_covar, Real, 0)
-        check_exog("Regression", self.exog, X.shape[1])
+        super().check(X)
         exog = list(self.exog)
         if not set(self.shared) <= {*exog, *(["lags"] if self.order else [])}:
             raise ValueError(
@@ -138,7 +130,6 @@ class Regression(Emission):
             )
         if not (self.fit_intercept or self.order or exog):
             raise ValueError("Regression needs an intercept, rows before or exog")
-        check_magnitude(X)
 
     def is_shared(self, q):
         """Return which of q regressors have the same coefficients in all states."""
@@ -267,15 +258,9 @@ class Regression(Emission):
         shared, variances = self.is_shared(q), params.variances
         for _ in range(TURNS.max_iter):
             coefficients = _least_squares(moments, shared, 1.0 / variances)
-            left = np.where(alive, _left(moments, coefficients), 0.0)
+            left = _left(moments, coefficients)
             before = variances
-            if self.switching_variance:
-                variances = left / np.where(alive, mass, 1.0)
-            else:
-                total = np.maximum(np.where(alive, mass, 0.0).sum(axis=0), 1e-300)
-                variances = np.broadcast_to(left.sum(axis=0) / total, (K, m))
-            weights = np.maximum(variances + self.reg_covar, LEAST_VARIANCE)
-            variances = np.where(alive | (not self.switching_variance), weights, before)
+            variances = self.variances_of(left, mass, alive, before)
             # Shared coefficients are weighted by the variances, which depend on them.
             done = np.abs(variances - before) <= TURNS.tol * variances
             if done.all() or not (shared.any() and self.switching_variance):
@@ -327,33 +312,12 @@ class Regression(Emission):
         ndarray of shape (n, m)
             Rows.
         """
-        self._check_drawn()
+        self.check_drawn()
         ones = np.ones((len(states), int(self.fit_intercept)))
         z = np.concatenate([ones, before.reshape(len(states), -1)], axis=1)
         means = np.einsum("njq,nq->nj", params.coefficients[states], z)
         deviations = np.sqrt(params.variances[states])
         return means + deviations * rng.standard_normal(means.shape)
-
-    def _check_drawn(self):
-        """Raise ValueError where rows cannot be drawn."""
-        if len(self.exog):
-            raise ValueError("Regression cannot draw rows: exog has no distribution")
-
-    def rows_before(self, X):
-        """Return the rows on which the row after each one depends.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, (1 + order) * m)
-            Rows, with lags.
-
-        Returns
-        -------
-        ndarray of shape (n, order, m)
-            Rows before, the last one first.
-        """
-        self._check_drawn()
-        return rows_before(X, self.order)
 
     def mean(self, params):
         """Return the intercepts, of regressions on nothing else."""
@@ -368,10 +332,6 @@ class Regression(Emission):
         """Return rows with draws, of regressions on nothing else."""
         self.mean(params)
         return super().draw(X, states, params, rng)
-
-    def spreads(self, params):
-        """Return the variances of the errors."""
-        return error_spreads(params.variances, self.reg_covar)
 
     def free_directions(self, params, following, X):
         """Yield the directions of coefficients and variances.

@@ -10,19 +10,15 @@ from scipy.special import digamma, gammaln, polygamma
 from sklearn.base import clone
 
 from sktem.choices import check_choice
-from sktem.emissions.base import Emission, bisected, something_observed
+from sktem.emissions.base import bisected, something_observed
 from sktem.emissions.covariances import COVARIANCES
-from sktem.emissions.directions import (
-    elliptical_directions,
-    moved_fields,
-    positive_directions,
-)
+from sktem.emissions.directions import positive_directions
 from sktem.emissions.elliptical import (
+    Elliptical,
     completed_moments,
     conditional_moments,
     distances,
     fill_draws,
-    fill_means,
     pooled_start,
 )
 from sktem.emissions.gaussian_moments import (
@@ -30,7 +26,6 @@ from sktem.emissions.gaussian_moments import (
     projected_moments,
     split_moments,
 )
-from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.spread import spread_of
 
 __all__ = ["StudentT", "StudentTParams"]
@@ -68,7 +63,7 @@ class StudentTParams(NamedTuple):
     degenerate: int = 0
 
 
-class StudentT(Emission):
+class StudentT(Elliptical):
     """Rows with a multivariate Student-t distribution: heavy tails, robust locations.
 
     Parameters
@@ -126,10 +121,6 @@ class StudentT(Emission):
         """Return whether the degrees of freedom are learned."""
         return isinstance(self.degrees_of_freedom, str)
 
-    def check(self, X):
-        """Raise ValueError for values whose squares overflow."""
-        check_magnitude(X)
-
     def start(self, X, R):
         """Return locations and scales from the moments of each state."""
         check_choice(
@@ -139,9 +130,7 @@ class StudentT(Emission):
         )
         K, d = R.shape[1], X.shape[1]
         centre, means, covariances = pooled_start(self, X, R)
-        factors = COVARIANCES[self.covariance_type](K, d).precisions_cholesky(
-            covariances
-        )
+        factors = self.structure(K, d).precisions_cholesky(covariances)
         degrees = FIRST_DEGREES if self._learns else float(self.degrees_of_freedom)
         params = StudentTParams(
             means, covariances, factors, np.full(K, degrees), centre
@@ -221,10 +210,6 @@ class StudentT(Emission):
         """Return the scale matrices."""
         return [spread_of(self, params)]
 
-    def expected(self, X, R, params):
-        """Return rows with conditional locations where nothing is observed."""
-        return fill_means(self.covariance_type, X, R, params)
-
     def draw(self, X, states, params, rng):
         """Return rows with draws where nothing is observed."""
         squares, _, d = distances(self.covariance_type, X, params)
@@ -241,28 +226,14 @@ class StudentT(Emission):
 
     def free_directions(self, params, following, X):
         """Yield the directions of locations, scales and learned degrees."""
-        structure = COVARIANCES[self.covariance_type](*params.means.shape)
-        yield from elliptical_directions(structure, self.covariance_type, params)
+        yield from super().free_directions(params, following, X)
         if self._learns:
             degrees, bounds = params.degrees_of_freedom, (LEAST_DEGREES, MOST_DEGREES)
             yield from positive_directions("degrees_of_freedom", degrees, None, *bounds)
 
-    def moved(self, params, moves):
-        """Return parameters moved along directions, with the factors of covariances."""
-        moved = moved_fields(params, moves)
-        structure = COVARIANCES[self.covariance_type](*params.means.shape)
-        factors = structure.precisions_cholesky(moved.covariances)
-        return moved._replace(precisions_cholesky=factors)
-
     def n_parameters(self, K, d, params=None):
         """Return the number of locations, free scales and learned degrees."""
-        structure = COVARIANCES[self.covariance_type](K, d)
-        return K * d + structure.n_parameters + K * self._learns
-
-    def marginal(self, params, columns):
-        """Return the parameters of some columns."""
-        nothing = np.empty(0, dtype=np.intp)
-        return self.condition(params, nothing, nothing, np.asarray(columns))[1]
+        return super().n_parameters(K, d) + K * self._learns
 
     def condition(self, params, columns, values, others):
         """Return the distribution of some columns given the values of others.

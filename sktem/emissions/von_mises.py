@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import i0e
 
-from sktem.emissions.base import Emission, column_masses, left_alive, start_from
+from sktem.emissions.base import Emission, check_values, column_masses, left_alive
 from sktem.emissions.bessel import (
     LARGEST_CONCENTRATION,
     concentration_directions,
@@ -18,6 +18,7 @@ from sktem.emissions.bessel import (
 )
 from sktem.emissions.clusters import centred
 from sktem.emissions.directions import Direction
+from sktem.emissions.independent import IndependentColumns
 
 __all__ = ["VonMises", "VonMisesParams"]
 
@@ -45,7 +46,7 @@ class VonMisesParams(NamedTuple):
     degenerate: int = 0
 
 
-class VonMises(Emission):
+class VonMises(IndependentColumns):
     """Angles in radians with von Mises distributions, independent given the state.
 
     References
@@ -62,19 +63,18 @@ class VonMises(Emission):
     array([[3.14]])
     """
 
+    params_type = VonMisesParams
+    blank = (0.0, 0.0)
     non_negative = ("concentrations",)
+    mean = Emission.mean  # that of angles is none of their values
 
     def check(self, X):
         """Raise ValueError for values that are degrees rather than radians."""
-        with np.errstate(invalid="ignore"):
-            wrong = np.abs(X) > MOST_TURNS * 2 * math.pi
-        if wrong.any():
-            row, column = np.argwhere(wrong)[0]
-            raise ValueError(
-                f"VonMises takes angles in radians; column {column} has "
-                f"{X[row, column]:g}: pass numpy.deg2rad(X) if these are degrees, else "
-                "X % (2 * numpy.pi)"
-            )
+        check_values(
+            self, X, lambda x: np.abs(x) > MOST_TURNS * 2 * math.pi,
+            "angles in radians",
+            ": pass numpy.deg2rad(X) if these are degrees, else X % (2 * numpy.pi)",
+        )  # fmt: skip
 
     def features(self, X):
         """Return points of the circle."""
@@ -83,11 +83,6 @@ class VonMises(Emission):
     def points(self, X, sample_weight=None):
         """Return points of the circle about their means."""
         return centred(self.features(X), sample_weight)
-
-    def start(self, X, R):
-        """Return mean angles and concentrations of each state."""
-        zeros = np.zeros((R.shape[1], X.shape[1]))
-        return start_from(self, X, R, VonMisesParams(zeros, zeros))
 
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
@@ -158,13 +153,3 @@ class VonMises(Emission):
             direction = Direction("directions", ((index, 1.0),), scale, slot, index[0])
             yield direction._replace(is_open=bool(is_open[index]))
         yield from concentration_directions(c)
-
-    def n_parameters(self, K, d, params=None):
-        """Return the number of mean angles and concentrations."""
-        return 2 * K * d
-
-    def marginal(self, params, columns):
-        """Return mean angles and concentrations of some columns."""
-        return VonMisesParams(
-            params.directions[:, columns], params.concentrations[:, columns]
-        )

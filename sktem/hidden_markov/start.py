@@ -6,10 +6,8 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
-from sktem.emissions.clusters import settled
+from sktem.emissions.clusters import k_means, settled
 from sktem.hidden_markov.chain import ChainParams
 from sktem.hidden_markov.fit_warnings import short_of_rows
 from sktem.hidden_markov.long_sequence import LongSequence
@@ -236,7 +234,7 @@ def _starts(model, X, search, rng):
     past: list[np.ndarray] = []
     for size in search.windows if len(values) >= K else ():
         windows = values if size == 1 else _windows(values, X, size)
-        labels = _clusters(windows, K, rng, n_init=2)
+        labels = k_means(windows, K, 2, int(rng.integers(2**31))).labels_
         if size == 1 and np.isnan(points).any():
             labels = settled(points, labels, K).labels
         if not any(np.array_equal(labels, old) for old in past):
@@ -262,14 +260,6 @@ def _windows(values, X, size):
     features = np.concatenate([means, np.sqrt(variances)], axis=1)
     spread = features.std(axis=0)
     return features / np.where(spread > 0, spread, 1.0)
-
-
-def _clusters(values, K, rng, n_init):
-    """Return labels by k-means."""
-    kmeans = KMeans(K, n_init=n_init, random_state=int(rng.integers(2**31)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return kmeans.fit_predict(values)
 
 
 def _about_random_rows(values, K, rng):

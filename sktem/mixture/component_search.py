@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from sktem.choices import check_number, did_you_mean
+from sktem.emissions.clusters import k_means
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixture.emission_start import points_of
@@ -290,10 +289,7 @@ def _split(rows, n_components, random_state, *, twin, k, seed, n_init):
     members = np.flatnonzero(share > 0)
     if len(members) > RULE.rows:
         members = np.sort(rng.choice(members, RULE.rows, replace=False))
-    cut = KMeans(2, n_init=n_init, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        cut.fit(points[members], sample_weight=share[members])
+    cut = k_means(points[members], 2, n_init, seed, share[members])
     second = np.where(cut.predict(points) == 1, R[:, k], 0.0)
     R[:, k] -= second
     return np.column_stack([R, second])

@@ -12,7 +12,6 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from sktem.choices import check_choice
 from sktem.e_step.random import drawing_generator
 from sktem.emissions.columns import Columns
 from sktem.emissions.tables import Table, is_frame
@@ -32,8 +31,6 @@ from sktem.estimators.weights import positive_rows
 from sktem.mixture.emission_model import (
     EmissionMixtureModel,
     EmissionMixtureParams,
-    completed_rows,
-    drawn_completions,
 )
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.face import MixtureEstimator
@@ -44,7 +41,6 @@ from sktem.mixture.latent_classes import (
 )
 from sktem.mixture.repeated import distinct_rows
 from sktem.mixture.short_runs import best_of_short_runs, suits_short_runs
-from sktem.mixture.start import chosen_rows
 from sktem.rows.sources import found_rows
 from sktem.validation import validate_data, without_mask
 
@@ -254,12 +250,6 @@ class StochasticEMMixture(MixtureEstimator):
         self.verbose_interval = verbose_interval
         self.memory = memory
 
-    def __sklearn_tags__(self):
-        """Return scikit-learn's tags: NaN is welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     def _check_parameters(self):
         self._check_start()
         self._check_number("weight_concentration", Real, 0)
@@ -357,11 +347,7 @@ class StochasticEMMixture(MixtureEstimator):
     def _start(self, model, X, sample_weight, inits, random_state, method=None):
         """Return starting parameters and statistics, by a method of ``init_params``."""
         method = self.init_params if method is None else method
-        rows, weights = X, sample_weight
-        chosen = chosen_rows(X, self._n_components, self.init_size, random_state)
-        if chosen is not None:
-            rows = X.take(chosen, axis=0)
-            weights = None if weights is None else weights[chosen]
+        rows, weights = self._rows_of_start(X, sample_weight, random_state)
         rows = np.asarray(rows, dtype=np.float64)
         if method == "kmeans" and suits_short_runs(model, rows):
             run = best_of_short_runs(model, rows, random_state, weights)
@@ -384,17 +370,13 @@ class StochasticEMMixture(MixtureEstimator):
         model.like = self.params_
         return EmissionMixtureParams(self.weights_, self.params_), None
 
-    def _check_same(self, model, n_features):
-        """Check that the fitted mixture is of the same kind."""
-        now = (self._n_components, repr(self._table.emission), n_features)
-        then = (model.n_components, repr(model.emission), self.n_features_in_)
-        names = ("n_components", "emission", "n_features")
-        for name, before, after in zip(names, then, now, strict=True):
-            if before != after:
-                raise ValueError(
-                    f"Cannot continue from a mixture with {name}={before}: it is now "
-                    f"{after}. Set warm_start=False, or fit a new estimator."
-                )
+    def _kinds(self, model, n_features):
+        """Return what a mixture and this one have to share, of both."""
+        return {
+            "n_components": (model.n_components, self._n_components),
+            "emission": (model.emission, self._table.emission),
+            "n_features": (self.n_features_in_, n_features),
+        }
 
     def _parameter_attributes(self, model, params, X):
         return {
@@ -495,77 +477,23 @@ class StochasticEMMixture(MixtureEstimator):
         model, params = self._fitted_model()
         return answer(self, X, partial(model.posterior, params=params), out)
 
-    def impute(self, X, method="mean"):
-        """Return a table with values in the place of what is missing.
+    def _filled(self, X, rows):
+        """Return rows without holes as a table like the given one."""
+        names = getattr(self, "feature_names_in_", None) if is_frame(X) else None
+        return self._table.decode(rows, names, X)
 
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Rows; NaN (None, NA) is missing.
-        method : {"mean", "draw", "mode"}, default="mean"
-            "mean" is the conditional mean given what is observed of the row, averaged
-            over the components (for labels their most probable one), "draw" a draw from
-            the conditional distribution, "mode" the most probable label, or the
-            conditional mean (for counts, the likeliest count) of the most probable
-            component.
-
-        Returns
-        -------
-        table of shape (n_samples, n_features)
-            A data frame for a data frame, else an array.
-        """
-        check_choice("method", method, ("mean", "draw", "mode"))
-        return self._completed(X, method, drawing_generator(self.random_state))
-
-    def _completed(self, X, method, rng):
-        """Return rows without holes, as given."""
+    def _drawn(self, n_samples):
+        """Return rows of the mixture and their components."""
         model, params = self._fitted_model()
-        rows, _ = self._validate(X, reset=False)
-        R = model.posterior(rows, params)
-        filled = completed_rows(model.emission, params.emission, R, rows, method, rng)
-        names = getattr(self, "feature_names_in_", None)
-        return self._table.decode(filled, None if not is_frame(X) else names, X)
-
-    def sample(self, n_samples=1, *, given=None):
-        """Draw rows from the fitted mixture.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows; with ``given``, of completions of each of its rows.
-        given : table of shape (m, n_features) or None, default=None
-            Rows with holes: what is missing is drawn given what is observed.
-
-        Returns
-        -------
-        X : table of shape (n_samples, n_features) or (m * n_samples, n_features)
-            Rows, sorted by component; with ``given`` the completions of its first row,
-            then of the second, and so on. A data frame if the fit was to one with
-            labels.
-        y : ndarray of shape (n_samples,) or (m * n_samples,)
-            Their components.
-
-        Raises
-        ------
-        ValueError
-            If ``n_samples`` is below 1.
-        """
-        model, params = self._fitted_model()
-        if n_samples < 1:
-            raise ValueError(
-                f"Invalid value for 'n_samples': {n_samples}. The sampling requires at "
-                "least one sample."
-            )
         rng = drawing_generator(self.random_state)
-        if given is None:
-            share = params.weights / params.weights.sum()
-            labels = np.repeat(np.arange(len(share)), rng.multinomial(n_samples, share))
-            X = model.emission.sample(params.emission, labels, rng)
-        else:
-            rows, _ = self._validate(given, reset=False)
-            X, labels = drawn_completions(model, params, rows, n_samples, rng)
+        share = params.weights / params.weights.sum()
+        labels = np.repeat(np.arange(len(share)), rng.multinomial(n_samples, share))
+        return model.emission.sample(params.emission, labels, rng), labels
+
+    def _as_table(self, rows):
+        """Return drawn rows as a table, with names if it has labels."""
         names = getattr(self, "feature_names_in_", None)
-        return self._table.decode(X, names if self._table.has_labels else None), labels
+        return self._table.decode(rows, names if self._table.has_labels else None)
 
     # Latent classes -------------------------------------------------------------
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from operator import attrgetter
 
 import numpy as np
-from sklearn.metrics import pairwise_distances_argmin
 
 from sktem.emissions.clusters import settled
 from sktem.emissions.gaussian import Gaussian
 from sktem.mixture import start
-from sktem.mixture.start import kmeans_labels, random_points, spread_points
+from sktem.mixture.start import POINTS, kmeans_labels
 
 __all__ = ["points_of", "start_responsibilities"]
 
@@ -75,8 +74,7 @@ def start_responsibilities(
         given = start.given_latents(method, X, K, random_state)
         return given if given.ndim == 2 else np.eye(K)[given]
     if method == "random":
-        uniform = random_state.uniform(size=(n, K))
-        return uniform / uniform.sum(axis=1, keepdims=True)
+        return start.random_latents(n, K, random_state)
     points = points_of(X, emission, sample_weight)
     if method == "kmeans":
         rule, n_starts = start.START_ROWS, 1
@@ -84,6 +82,5 @@ def start_responsibilities(
             n_starts = rule.n_clusterings
         return np.eye(K)[_clusters(points, K, random_state, sample_weight, n_starts)]
     points = np.nan_to_num(points)
-    choose = spread_points if method == "k-means++" else random_points
-    chosen = choose(points, K, random_state, sample_weight)
-    return np.eye(K)[pairwise_distances_argmin(points, chosen)]
+    chosen = POINTS[method](points, K, random_state, sample_weight)
+    return np.eye(K)[start.nearest(points, chosen)]

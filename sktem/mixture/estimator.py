@@ -17,14 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
-from sktem.e_step.random import drawing_generator
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.gaussian import Gaussian, GaussianParams
 from sktem.emissions.magnitudes import check_magnitude
-from sktem.estimators.by_blocks import (
-    answer,
-    checked_rows,
-)
+from sktem.emissions.tables import is_frame
+from sktem.estimators.by_blocks import answer, checked_rows
 from sktem.estimators.parameters import (
     Auto,
     Average,
@@ -38,12 +35,7 @@ from sktem.estimators.parameters import (
 )
 from sktem.estimators.weights import positive_rows
 from sktem.mixture import tensors
-from sktem.mixture.emission_model import (
-    EmissionMixtureModel,
-    EmissionMixtureParams,
-    completed_rows,
-    drawn_completions,
-)
+from sktem.mixture.emission_model import EmissionMixtureModel, EmissionMixtureParams
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.face import MixtureEstimator
 from sktem.mixture.given import (
@@ -55,11 +47,7 @@ from sktem.mixture.given import (
 from sktem.mixture.incomplete import check_observed, has_holes
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
 from sktem.mixture.prior import GaussianMixturePrior
-from sktem.mixture.start import (
-    assigned_statistics,
-    chosen_rows,
-    start_statistics,
-)
+from sktem.mixture.start import assigned_statistics, start_statistics
 from sktem.mixture.tensors import like_rows
 from sktem.rows.held import carrier_of
 from sktem.rows.sources import found_rows
@@ -360,7 +348,6 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         """Return scikit-learn's tags: arrays of other namespaces are welcome."""
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
-        tags.input_tags.allow_nan = True
         return tags
 
     def _continued(self, model):
@@ -519,69 +506,17 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
         return answer(self, X, posterior, out, self._check_block)
 
-    def impute(self, X, method="mean"):
-        """Return rows with values in the place of what is missing.
+    def _filled(self, X, rows):
+        """Return rows without holes as a table like the given one."""
+        if not is_frame(X):
+            return rows
+        if not hasattr(X, "iloc"):  # not of pandas
+            return type(X)(dict(zip(X.columns, rows.T, strict=True)))
+        return type(X)(rows, index=X.index, columns=X.columns)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows; NaN is missing.
-        method : {"mean", "draw", "mode"}, default="mean"
-            The conditional mean given what is observed of the row, averaged over the
-            components; a draw from the conditional distribution; or the conditional
-            mean of the most probable component.
-
-        Returns
-        -------
-        array-like of shape (n_samples, n_features)
-            A data frame for a data frame, else an array.
-        """
-        check_choice("method", method, ("mean", "draw", "mode"))
+    def _drawn(self, n_samples):
+        """Return rows of the mixture and their components."""
         model, params = self._fitted_model()
-        rows, _ = self._validate(X, reset=False)
-        twin, unshifted = self._as_emissions()
-        rng = drawing_generator(self.random_state)
-        R = model.posterior(rows, params)
-        filled = completed_rows(twin.emission, unshifted.emission, R, rows, method, rng)
-        filled = filled.astype(rows.dtype)
-        if not hasattr(X, "iloc"):
-            return filled
-        return type(X)(filled, index=X.index, columns=X.columns)
-
-    def sample(self, n_samples=1, *, given=None):
-        """Draw rows from the fitted mixture.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows; with ``given``, of completions of each of its rows.
-        given : array-like of shape (m, n_features) or None, default=None
-            Rows with holes: what is missing is drawn given what is observed.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features) or (m * n_samples, n_features)
-            Rows, sorted by component; with ``given`` the completions of its first row,
-            then of the second, and so on.
-        y : ndarray of shape (n_samples,) or (m * n_samples,)
-            Their components.
-
-        Raises
-        ------
-        ValueError
-            If ``n_samples`` is below 1.
-        """
-        model, params = self._fitted_model()
-        if n_samples < 1:
-            raise ValueError(
-                f"Invalid value for 'n_samples': {n_samples}. The sampling requires at "
-                "least one sample."
-            )
-        if given is not None:
-            rows, _ = self._validate(given, reset=False)
-            twin, unshifted = self._as_emissions()
-            generator = drawing_generator(self.random_state)
-            return drawn_completions(twin, unshifted, rows, n_samples, generator)
         K, d = params.means.shape
         seed = self.random_state
         if isinstance(seed, np.random.Generator):
@@ -669,10 +604,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         if reset and arrays.is_numpy and has_holes(X):
             check_observed(X, getattr(self, "feature_names_in_", None))
             observed = ~np.isnan(X).all(axis=1)
-            X, sample_weight = (
-                X[observed],
-                sample_weight if sample_weight is None else (sample_weight[observed]),
-            )
+            weights = None if sample_weight is None else sample_weight[observed]
+            return X[observed], weights
         return X, sample_weight
 
     def _new_model(self, X):
@@ -693,17 +626,13 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             return model
         return clone(model).set_params(incomplete=True)
 
-    def _check_same(self, model, n_features):
-        """Check that the fitted mixture is of the same kind."""
-        then = (model.n_components, model.covariance_type, len(model.centre))
-        now = (self._n_components, self.covariance_type, n_features)
-        names = ("n_components", "covariance_type", "n_features")
-        for name, before, after in zip(names, then, now, strict=True):
-            if before != after:
-                raise ValueError(
-                    f"Cannot continue from a mixture with {name}={before!r}: it is now "
-                    f"{after!r}. Set warm_start=False, or fit a new estimator."
-                )
+    def _kinds(self, model, n_features):
+        """Return what a mixture and this one have to share, of both."""
+        return {
+            "n_components": (model.n_components, self._n_components),
+            "covariance_type": (model.covariance_type, self.covariance_type),
+            "n_features": (len(model.centre), n_features),
+        }
 
     def _given(self, n_features):
         """Return the checked parameters that the user gave for the start."""
@@ -723,13 +652,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         )
         params = s = None
         if not complete:
-            rows, weights = X, sample_weight
-            chosen = chosen_rows(X, self._n_components, self.init_size, random_state)
-            if chosen is not None:
-                rows = X.take(chosen, axis=0)
-                weights = None if weights is None else weights[chosen]
             # On the host: k-means of scikit-learn knows NumPy only.
-            rows = np.asarray(rows)
+            rows, weights = self._rows_of_start(X, sample_weight, random_state)
             if model.incomplete:
                 start = self._start_with_holes
                 params, s = start(model, rows, weights, random_state, method)

@@ -11,9 +11,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import DensityMixin, clone
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice, check_number, is_auto
-from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.e_step.random import drawing_generator, seed_sequence, spawn_generators
 from sktem.estimators.base import (
     LoopEstimator,
     unchanged_by_errors,
@@ -27,9 +28,10 @@ from sktem.loop.convergence import GAP_RULE
 from sktem.loop.state import RunState
 from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.conditional import chosen_columns, conditioned, given_values
+from sktem.mixture.emission_model import completed_rows, drawn_completions
 from sktem.mixture.fit_warnings import warn_of_components
 from sktem.mixture.likelihood_ratio import likelihood_ratio_test
-from sktem.mixture.start import START_METHODS
+from sktem.mixture.start import START_METHODS, chosen_rows
 from sktem.mixture.stream import MixtureStream
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
@@ -71,6 +73,12 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
     def _check_block(self):
         """Return a check of a block of rows, None for none."""
         return None
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: NaN is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     @unchanged_by_errors
     @with_callbacks
@@ -276,6 +284,80 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
     def _n_parameters(self):
         model, _ = self._fitted_model()
         return model.n_parameters(self.n_features_in_)
+
+    def impute(self, X, method="mean"):
+        """Return a table with values in the place of what is missing.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows; NaN (None, NA) is missing.
+        method : {"mean", "draw", "mode"}, default="mean"
+            "mean" is the conditional mean given what is observed of the row, averaged
+            over the components (for labels their most probable one), "draw" a draw from
+            the conditional distribution, "mode" the most probable label, or the
+            conditional mean (for counts, the likeliest count) of the most probable
+            component.
+
+        Returns
+        -------
+        table of shape (n_samples, n_features)
+            A data frame for a data frame, else an array.
+        """
+        check_choice("method", method, ("mean", "draw", "mode"))
+        return self._completed(X, method, drawing_generator(self.random_state))
+
+    def _completed(self, X, method, rng):
+        """Return rows without holes, as given."""
+        model, params = self._fitted_model()
+        rows, _ = self._validate(X, reset=False)
+        twin, unshifted = self._as_emissions()
+        R = model.posterior(rows, params)
+        filled = completed_rows(twin.emission, unshifted.emission, R, rows, method, rng)
+        return self._filled(X, filled.astype(rows.dtype, copy=False))
+
+    def sample(self, n_samples=1, *, given=None):
+        """Draw rows from the fitted mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows; with ``given``, of completions of each of its rows.
+        given : table of shape (m, n_features) or None, default=None
+            Rows with holes: what is missing is drawn given what is observed.
+
+        Returns
+        -------
+        X : table of shape (n_samples, n_features) or (m * n_samples, n_features)
+            Rows, sorted by component; with ``given`` the completions of its first row,
+            then of the second, and so on. A data frame if the fit was to one with
+            labels.
+        y : ndarray of shape (n_samples,) or (m * n_samples,)
+            Their components.
+
+        Raises
+        ------
+        ValueError
+            If ``n_samples`` is below 1.
+        """
+        check_is_fitted(self, "weights_")
+        if n_samples < 1:
+            raise ValueError(
+                f"Invalid value for 'n_samples': {n_samples}. The sampling requires at "
+                "least one sample."
+            )
+        if given is None:
+            rows, labels = self._drawn(n_samples)
+        else:
+            given, _ = self._validate(given, reset=False)
+            twin, params = self._as_emissions()
+            rng = drawing_generator(self.random_state)
+            rows, labels = drawn_completions(twin, params, given, n_samples, rng)
+        return self._as_table(rows), labels
+
+    def _as_table(self, rows):
+        """Return drawn rows as a table."""
+        return rows
 
     def bic(self, X, sample_weight=None):
         """Return the Bayesian information criterion; lower is better.
@@ -512,6 +594,23 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
             return False
         self._check_same(self._stream.current_model, n_features)
         return True
+
+    def _check_same(self, model, n_features):
+        """Check that the fitted mixture is of the same kind."""
+        for name, (before, after) in self._kinds(model, n_features).items():
+            if str(before) != str(after):
+                raise ValueError(
+                    f"Cannot continue from a mixture with {name}={before!r}: it is now "
+                    f"{after!r}. Set warm_start=False, or fit a new estimator."
+                )
+
+    def _rows_of_start(self, X, weights, random_state):
+        """Return the rows of which a start is made, on the host, and their weights."""
+        chosen = chosen_rows(X, self._n_components, self.init_size, random_state)
+        if chosen is not None:
+            X = X.take(chosen, axis=0)
+            weights = None if weights is None else weights[chosen]
+        return np.asarray(X), weights
 
     def _bound_to_beat(self, settings):
         """Return the lower bound of the previous fit, where this one continues it."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Literal, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sktem.choices import KnownParametersMixin, check_choice, check_number
+from sktem.choices import check_number
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
-from sktem.links import DocumentationLinkMixin
 from sktem.mixture.left_out import left_out_scores
-from sktem.mixture.scaled import ScaledMixture, possible_components
+from sktem.mixture.scaled import ScaledMixtureEstimator, possible_components
 from sktem.validation import validate_data
 
 __all__ = ["MixtureOutlierDetector"]
@@ -50,9 +49,7 @@ class Threshold(NamedTuple):
 THRESHOLD = Threshold()
 
 
-class MixtureOutlierDetector(
-    OutlierMixin, KnownParametersMixin, DocumentationLinkMixin, BaseEstimator
-):
+class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
     """Outliers are rows of low density under a Gaussian mixture.
 
     Columns are standardised inside, and covariances shrunk towards uncorrelated
@@ -144,12 +141,6 @@ class MixtureOutlierDetector(
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def __sklearn_tags__(self):
-        """Return scikit-learn's tags: NaN is welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     @unchanged_by_errors
     def fit(self, X, y=None):
         """Learn the mixture and the threshold.
@@ -220,10 +211,8 @@ class MixtureOutlierDetector(
         )
 
     def _check_parameters(self):
-        check_number("n_components", self.n_components, Integral, 1)
-        check_number("n_init", self.n_init, Integral, 1)
+        super()._check_parameters()
         check_number("shrinkage", self.shrinkage, Real, 0)
-        check_choice("covariance_type", self.covariance_type, ("full", "tied", "diag"))
         if self.contamination != "auto":
             check_number("contamination", self.contamination, Real, 0, strict=True)
             if self.contamination > 0.5:
@@ -234,20 +223,9 @@ class MixtureOutlierDetector(
 
     def _new_mixture(self, n_components):
         """Return what learns."""
-        settings = {
-            "n_components": n_components,
-            "covariance_type": self.covariance_type,
-            "init_params": self.init_params,
-            "n_init": self.n_init,
-            "max_iter": self.max_iter,
-            "tol": self.tol,
-            "n_jobs": self.n_jobs,
-            "random_state": self.random_state,
-        }
         # A column that was constant is not expected to change.
-        return ScaledMixture(
-            settings, prior_share=self.shrinkage, diagonal=True, constant=1e-3
-        )
+        options = {"prior_share": self.shrinkage, "diagonal": True, "constant": 1e-3}
+        return self._scaled_mixture(n_components, **options)
 
     def _level(self, X):
         """Return the threshold, by rows or by draws."""

@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from sktem import budget
-from sktem.choices import KnownParametersMixin, check_choice, check_number
+from sktem.choices import check_number
 from sktem.e_step.random import drawing_generator
 from sktem.emissions.base import bisected, draw_indices
 from sktem.emissions.marginals import Marginal
@@ -22,11 +22,10 @@ from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.estimators.weights import checked_weights
 from sktem.exceptions import FitWarning
-from sktem.links import DocumentationLinkMixin
 from sktem.mixture.left_out import widened_outputs
 from sktem.mixture.scaled import (
     PRIOR_ROWS,
-    ScaledMixture,
+    ScaledMixtureEstimator,
     possible_components,
 )
 from sktem.validation import validate_data
@@ -100,9 +99,7 @@ class _Outputs(NamedTuple):
         return samples.reshape(n, n_samples, m)
 
 
-class GaussianMixtureRegressor(
-    RegressorMixin, KnownParametersMixin, DocumentationLinkMixin, BaseEstimator
-):
+class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
     """Regression by conditioning a Gaussian mixture of inputs and outputs.
 
     A Gaussian mixture is fitted to the columns of X and y together. Given inputs, the
@@ -204,10 +201,9 @@ class GaussianMixtureRegressor(
         self.random_state = random_state
 
     def __sklearn_tags__(self):
-        """Return scikit-learn's tags: several outputs, and NaN in X."""
+        """Return scikit-learn's tags: several outputs."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.input_tags.allow_nan = True
         return tags
 
     # Learning -------------------------------------------------------------------
@@ -305,9 +301,7 @@ class GaussianMixtureRegressor(
         return rows[weights > 0], weights[weights > 0]
 
     def _check_parameters(self):
-        check_number("n_components", self.n_components, Integral, 1)
-        check_number("n_init", self.n_init, Integral, 1)
-        check_choice("covariance_type", self.covariance_type, ("full", "tied", "diag"))
+        super()._check_parameters()
         if self.prior_rows != "auto":
             check_number("prior_rows", self.prior_rows, Real, 0)
 
@@ -325,20 +319,10 @@ class GaussianMixtureRegressor(
                     "prior_rows.",
                     FitWarning,
                 )
-        settings = {
-            "n_components": K,
-            "covariance_type": self.covariance_type,
-            "init_params": self.init_params,
-            "n_init": self.n_init,
-            "max_iter": self.max_iter,
-            "tol": self.tol,
-            "n_jobs": self.n_jobs,
-            "random_state": self.random_state,
-        }
         prior = PRIOR_ROWS.of(p) if self.prior_rows == "auto" else self.prior_rows
         # An input that has not varied says nothing, an output is what it was.
         constant = np.repeat([1e6, 1e-9], [self.n_features_in_, self.n_outputs_])
-        return ScaledMixture(settings, prior_rows=prior, constant=constant)
+        return self._scaled_mixture(K, prior_rows=prior, constant=constant)
 
     # Answers --------------------------------------------------------------------
 

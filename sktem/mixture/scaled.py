@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from sktem.choices import KnownParametersMixin, check_choice, check_number
 from sktem.emissions.gaussian import Gaussian, GaussianParams
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
+from sktem.links import DocumentationLinkMixin
 from sktem.mixture.emission_model import EmissionMixtureParams
 from sktem.mixture.estimator import StochasticEMGaussianMixture
 from sktem.mixture.prior import GaussianMixturePrior
@@ -20,6 +24,7 @@ __all__ = [
     "PRIOR_ROWS",
     "ROUNDING",
     "ScaledMixture",
+    "ScaledMixtureEstimator",
     "possible_components",
 ]
 
@@ -84,6 +89,44 @@ def possible_components(n_components, rows):
         FitWarning,
     )
     return distinct
+
+
+class ScaledMixtureEstimator(
+    KnownParametersMixin, DocumentationLinkMixin, BaseEstimator
+):
+    """Base of the estimators that learn by a mixture of standardised columns."""
+
+    #: Parameters that are those of the mixture.
+    mixture_settings = (
+        "n_components",
+        "covariance_type",
+        "init_params",
+        "n_init",
+        "max_iter",
+        "tol",
+        "n_jobs",
+        "random_state",
+    )
+
+    n_components: int
+    covariance_type: str
+    n_init: int
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: NaN is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _check_parameters(self):
+        check_number("n_components", self.n_components, Integral, 1)
+        check_number("n_init", self.n_init, Integral, 1)
+        check_choice("covariance_type", self.covariance_type, ("full", "tied", "diag"))
+
+    def _scaled_mixture(self, n_components, **options):
+        """Return what learns with so many components."""
+        settings = {name: getattr(self, name) for name in self.mixture_settings}
+        return ScaledMixture({**settings, "n_components": n_components}, **options)
 
 
 class ScaledMixture:

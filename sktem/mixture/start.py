@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.cluster import KMeans, kmeans_plusplus
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.cluster import kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.random import sample_without_replacement
 
 from sktem import budget
+from sktem.emissions.clusters import k_means
 from sktem.rows.held import carrier_of
 
 __all__ = [
+    "POINTS",
     "START_METHODS",
     "assigned_statistics",
     "chosen_rows",
+    "given_latents",
     "kmeans_labels",
-    "random_points",
-    "spread_points",
+    "nearest",
+    "random_latents",
     "start_statistics",
 ]
 
@@ -65,22 +67,13 @@ class StartRows(NamedTuple):
 START_ROWS = StartRows()
 
 
-def _kmeans(model, X, random_state, sample_weight):
-    """Hard assignment to the clusters of k-means, as in scikit-learn's mixtures."""
-    labels = kmeans_labels(X, model.n_components, random_state, sample_weight)
-    return _from_labels(model, X, labels, sample_weight)
-
-
 def kmeans_labels(X, n_components, random_state, sample_weight, n_starts=1):
     """Return the clusters of k-means, the tightest of several starts."""
     if n_components == 1:
         return np.zeros(len(X), dtype=np.intp)
-    k_means = KMeans(n_components, n_init=n_starts, random_state=random_state)
     rows, weights, row_of = _counted(X, sample_weight, n_components)
-    with warnings.catch_warnings():
-        # Fewer distinct rows than components: the spare components stay empty.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return k_means.fit(rows, sample_weight=weights).labels_[row_of]
+    clusters = k_means(rows, n_components, n_starts, random_state, weights)
+    return clusters.labels_[row_of]
 
 
 def _counted(X, sample_weight, least):
@@ -104,23 +97,6 @@ def _counted(X, sample_weight, least):
     return rows, np.bincount(row_of, sample_weight).astype(np.float64), row_of
 
 
-def _random(model, X, random_state, sample_weight):
-    """Random posterior probabilities of every row."""
-    K = model.n_components
-
-    def latents(rows):
-        uniform = random_state.uniform(size=(rows.stop - rows.start, K))
-        return uniform / uniform.sum(axis=1, keepdims=True)
-
-    return _averaged(model, X, latents, sample_weight)
-
-
-def _random_from_data(model, X, random_state, sample_weight):
-    """Hard assignment of the rows to the nearest of random rows."""
-    points = random_points(X, model.n_components, random_state, sample_weight)
-    return _from_points(model, X, points, sample_weight)
-
-
 def random_points(X, n_components, random_state, sample_weight):
     """Return random rows, different ones where there are enough."""
     share = None if sample_weight is None else sample_weight / sample_weight.sum()
@@ -134,12 +110,6 @@ def random_points(X, n_components, random_state, sample_weight):
     return points
 
 
-def _kmeans_plusplus(model, X, random_state, sample_weight):
-    """Hard assignment of the rows to the nearest of those that k-means++ chooses."""
-    points = spread_points(X, model.n_components, random_state, sample_weight)
-    return _from_points(model, X, points, sample_weight)
-
-
 def spread_points(X, n_components, random_state, sample_weight):
     """Return the rows that k-means++ chooses."""
     rows, weights, _ = _counted(X, sample_weight, n_components)
@@ -148,13 +118,16 @@ def spread_points(X, n_components, random_state, sample_weight):
     )[0]
 
 
-#: Starts by the name that ``init_params`` accepts. A start is added by one line.
-START_METHODS = {
-    "kmeans": _kmeans,
-    "k-means++": _kmeans_plusplus,
-    "random": _random,
-    "random_from_data": _random_from_data,
-}
+#: Points to the nearest of which rows belong, by the name that ``init_params`` accepts.
+POINTS = {"k-means++": spread_points, "random_from_data": random_points}
+START_METHODS = ("kmeans", "random", *POINTS)
+
+
+def nearest(X, points) -> np.ndarray:
+    """Return the nearest of some points for each row."""
+    # About a point among the data, squares of distances keep their digits.
+    centre = np.median(points, axis=0)
+    return pairwise_distances_argmin(X - centre, points - centre)
 
 
 def chosen_rows(X, n_components, size, random_state):
@@ -217,12 +190,42 @@ def start_statistics(model, X, method, random_state, sample_weight=None):
     ValueError
         If a callable returns something else.
     """
-    if not callable(method):
-        return START_METHODS[method](model, X, random_state, sample_weight)
-    given = given_latents(method, X, model.n_components, random_state)
-    if given.ndim == 1:
-        return _from_labels(model, X, given, sample_weight)
-    return _averaged(model, X, lambda rows: given[rows], sample_weight)
+    K = model.n_components
+    latents: Callable
+    if callable(method):
+        latents = given_latents(method, X, K, random_state).__getitem__
+    elif method == "kmeans":
+        latents = kmeans_labels(X, K, random_state, sample_weight).__getitem__
+    elif method == "random":
+
+        def latents(rows):
+            return random_latents(rows.stop - rows.start, K, random_state)
+
+    else:
+        # Hard assignment, as EM from narrow components begins. Components as wide as
+        # the data, the other start that the points suggest, end in far worse optima
+        # when each component has its own covariance.
+        points = POINTS[method](X, K, random_state, sample_weight)
+
+        def latents(rows):
+            return nearest(X[rows], points)
+
+    total, mass = 0.0, 0.0
+    for first in range(0, len(X), budget.MEMORY.rows):
+        rows = slice(first, min(first + budget.MEMORY.rows, len(X)))
+        weights = None if sample_weight is None else sample_weight[rows]
+        share = rows.stop - rows.start if weights is None else weights.sum()
+        Z = latents(rows)
+        Z = Z if Z.ndim == 2 else np.eye(K, dtype=np.uint8)[Z]
+        total = total + share * model.mean_statistics(X[rows], Z, weights)
+        mass += share
+    return total / mass
+
+
+def random_latents(n, K, random_state) -> np.ndarray:
+    """Return random responsibilities of so many rows."""
+    uniform = random_state.uniform(size=(n, K))
+    return uniform / uniform.sum(axis=1, keepdims=True)
 
 
 def given_latents(method, X, n_components, random_state) -> np.ndarray:
@@ -247,37 +250,3 @@ def given_latents(method, X, n_components, random_state) -> np.ndarray:
         "shape (n_samples,) in [0, n_components), got an array of shape "
         f"{given.shape} and dtype {given.dtype}"
     )
-
-
-def _averaged(model, X, latents, sample_weight):
-    """Average statistics over all rows, with latents made chunk by chunk."""
-    total, mass = 0.0, 0.0
-    for start in range(0, len(X), budget.MEMORY.rows):
-        rows = slice(start, min(start + budget.MEMORY.rows, len(X)))
-        weights = None if sample_weight is None else sample_weight[rows]
-        share = rows.stop - rows.start if weights is None else weights.sum()
-        total = total + share * model.mean_statistics(X[rows], latents(rows), weights)
-        mass += share
-    return total / mass
-
-
-def _from_labels(model, X, labels, sample_weight):
-    identity = np.eye(model.n_components, dtype=np.uint8)
-    return _averaged(model, X, lambda rows: identity[labels[rows]], sample_weight)
-
-
-def _from_points(model, X, points, sample_weight):
-    """Hard assignment to the nearest point: as EM from narrow components begins.
-
-    Components as wide as the data, the other start that the points suggest, end in far
-    worse optima when each component has its own covariance.
-    """
-    identity = np.eye(model.n_components, dtype=np.uint8)
-    centre = np.median(points, axis=0)
-
-    def latents(rows):
-        # About a point among the data, squares of distances keep their digits.
-        nearest = pairwise_distances_argmin(X[rows] - centre, points - centre)
-        return identity[nearest]
-
-    return _averaged(model, X, latents, sample_weight)

@@ -8,8 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.mixture import GaussianMixture
 
 from sktem import StochasticEMGaussianMixture
-from sktem.mixture import start as mixture_start
-from sktem.mixture.start import START_METHODS, start_statistics
+from sktem.mixture.start import POINTS, START_METHODS, StartRows, start_statistics
 from sktem.models import GaussianMixtureModel
 
 KINDS = ["full", "tied", "diag", "spherical", "unit"]
@@ -144,20 +143,18 @@ def test_weights_of_random_responsibilities_are_repetition():
     assert_allclose(weighted.covariances, repeated.covariances, rtol=1e-10)
 
 
-def test_rows_are_drawn_by_weight(monkeypatch):
+def test_rows_are_drawn_by_weight():
     """A row of weight 0.9 is nearly always among three of a hundred."""
     X = np.arange(100.0)[:, None]
     sample_weight = np.full(100, 0.1 / 99)
     sample_weight[70] = 0.9
-    model = GaussianMixtureModel(K, covariance_type="spherical")
-    monkeypatch.setattr(mixture_start, "_from_points", lambda *given: given[2])
 
-    def hits(method, weights):
+    def hits(points, weights):
         starts = map(np.random.RandomState, range(30))
-        return sum(70 in start_statistics(model, X, method, r, weights) for r in starts)
+        return sum(70 in points(X, K, start, weights) for start in starts)
 
-    for method in ("random_from_data", "k-means++"):
-        assert hits(method, sample_weight) >= 25 > 10 > hits(method, None), method
+    for method, points in POINTS.items():
+        assert hits(points, sample_weight) >= 25 > 10 > hits(points, None), method
 
 
 @pytest.mark.parametrize("n_distinct", [1, 2])
@@ -250,7 +247,7 @@ def test_unnormalised_responsibilities():
 
 
 def test_sizes_of_samples():
-    rule = mixture_start.StartRows()
+    rule = StartRows()
     # Few columns: as many numbers as k-means takes in no time.
     assert rule.size(8, 5) == 2**18 // 5
     # Many parameters: a hundred rows for each, within four million numbers.
