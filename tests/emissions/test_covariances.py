@@ -7,39 +7,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sktem.emissions.covariances import COVARIANCES
+from tests.emissions.structures import KINDS, LEARNED, dense, n_free, reduced
 
-KINDS = sorted(COVARIANCES)
-LEARNED = [kind for kind in KINDS if kind != "unit"]
 SHAPES = [(1, 1), (1, 3), (3, 1), (2, 2), (4, 5)]
 
 
-def reduced(kind, matrices):
-    """Bring dense (K, d, d) moments into the shape of a structure."""
-    diagonals = np.diagonal(matrices, axis1=1, axis2=2)
-    return {
-        "full": matrices,
-        "tied": matrices.sum(axis=0),
-        "diag": diagonals,
-        "spherical": diagonals.mean(axis=1),
-    }[kind]
+def summed(kind, matrices):
+    return reduced(kind, matrices, np.ones(len(matrices)))
 
 
 def random_covariances(kind, K, d, rng):
-    if kind == "unit":
-        return np.ones(K)
     factors = rng.normal(size=(K, d, d + 2))
-    return reduced(kind, factors @ factors.transpose(0, 2, 1) / d)
-
-
-def dense(kind, covariances, K, d):
-    """Return covariance matrices (K, d, d), written without the package."""
-    if kind == "full":
-        return covariances
-    if kind == "tied":
-        return np.repeat(covariances[None], K, axis=0)
-    if kind == "diag":
-        return np.stack([np.diag(variances) for variances in covariances])
-    return np.stack([variance * np.eye(d) for variance in covariances])
+    return summed(kind, factors @ factors.transpose(0, 2, 1) / d)
 
 
 def each_matrix(kind, values, K):
@@ -50,11 +29,8 @@ def each_matrix(kind, values, K):
 @pytest.mark.parametrize("K, d", SHAPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_number_of_parameters(kind, K, d):
-    corner = d * (d + 1) // 2
-    expected = {"full": K * corner, "tied": corner, "diag": K * d, "spherical": K}
     structure = COVARIANCES[kind](K, d)
-    assert structure.n_parameters == expected.get(kind, 0)
-    assert structure.n_moments == expected.get(kind, 0)
+    assert structure.n_parameters == structure.n_moments == n_free(kind, K, d)
     assert structure.known == (kind == "unit")
 
 
@@ -65,10 +41,10 @@ def test_moments_are_linear_in_the_dense_ones(kind, K, d):
     means, mass = rng.normal(size=(K, d)), rng.random(K)
     matrices = mass[:, None, None] * means[:, :, None] * means[:, None, :]
     structure = COVARIANCES[kind](K, d)
-    assert_allclose(structure.outer(means, mass), reduced(kind, matrices), rtol=1e-13)
-    packed = structure.pack(reduced(kind, matrices))
+    assert_allclose(structure.outer(means, mass), summed(kind, matrices), rtol=1e-13)
+    packed = structure.pack(summed(kind, matrices))
     assert packed.shape == (structure.n_moments,)
-    assert_allclose(structure.unpack(packed), reduced(kind, matrices), rtol=1e-13)
+    assert_allclose(structure.unpack(packed), summed(kind, matrices), rtol=1e-13)
     if kind == "spherical":  # the packed moment is the squared length
         assert_allclose(packed, mass * (means**2).sum(axis=1), rtol=1e-13)
 
@@ -82,7 +58,7 @@ def test_normalise_undoes_scale(kind, K, d):
     mass = rng.random(K) + 0.1
     scatter = structure.scale(covariances, mass)
     matrices = dense(kind, covariances, K, d)
-    assert_allclose(scatter, reduced(kind, mass[:, None, None] * matrices), rtol=1e-12)
+    assert_allclose(scatter, summed(kind, mass[:, None, None] * matrices), rtol=1e-12)
     assert_allclose(structure.normalise(scatter, mass), covariances, rtol=1e-12)
 
 
@@ -147,7 +123,7 @@ def test_prior_in_the_shape_of_a_covariance(kind, value):
     given_value = 0.7 if value == 0.7 else given_value
     structure = COVARIANCES[kind](K, d)
     shaped = structure.matrix(given_value)
-    one = reduced(kind, wide[None])
+    one = summed(kind, wide[None])
     assert_allclose(shaped, one if kind == "tied" else one[0], rtol=1e-13)
     covariances = random_covariances(kind, K, d, rng)
     inverses = np.linalg.inv(dense(kind, covariances, K, d))

@@ -1,7 +1,6 @@
 """Autoregressions about means of the states, those of the rows before included."""
 
 import pickle
-import warnings
 from itertools import product
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.stats import norm
 
 from sktem import HiddenMarkovModel
 from sktem.emissions import Autoregression, AutoregressionParams, Regression
+from tests.hidden_markov.peers import at, growth, optimum
 
 
 def given(K, m, order, rng, q=0):
@@ -23,15 +23,6 @@ def given(K, m, order, rng, q=0):
     }
     start, transitions = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K)
     return start, transitions, params
-
-
-def at(emission, start, transitions, params, X, lengths):
-    """Return a model with these parameters."""
-    hmm = HiddenMarkovModel(
-        len(start), emission=emission, start_init=start, transitions_init=transitions,
-        emission_init=params, fixed=["start", "transitions", "emission"], max_iter=1,
-    )  # fmt: skip
-    return hmm.fit(X, lengths=lengths)
 
 
 def enumerated(y, start, transitions, params, order, x):
@@ -66,10 +57,7 @@ def test_all_paths(K, m, order, q, holes, global_random_seed):
     start, transitions, params = given(K, m, order, rng, q)
     emission = Autoregression(order, exog=range(q))
     hmm = at(emission, start, transitions, params, X, lengths)
-    smooth, states = (
-        hmm.predict_proba(X, lengths=lengths),
-        hmm.predict(X, lengths=lengths),
-    )
+    smooth, states = hmm.smooth(X, lengths=lengths), hmm.predict(X, lengths=lengths)
     filtered = hmm.filter(X, lengths=lengths)
     scores = hmm.score_samples(X, lengths=lengths)
     fitted, rows = hmm._asked(X, None, lengths)
@@ -98,6 +86,23 @@ def test_all_paths(K, m, order, q, holes, global_random_seed):
     np.testing.assert_allclose(found, counts, atol=1e-10)
 
 
+def assert_maximum(emission, X, R, before, found, params, count):
+    """Compare with a general minimiser, of parameters as a function of numbers."""
+
+    def short(params):
+        return -(R * emission.log_density(X, params)).sum()
+
+    best = minimize(
+        lambda x: short(params(x)), np.full(count, 0.1), method="BFGS",
+        options={"gtol": 1e-9},
+    )  # fmt: skip
+    assert short(found) == pytest.approx(best.fun, rel=1e-9)
+    assert short(found) < short(before) - 1
+    for name in ("means", "coefficients", "variances", "exog_coefficients"):
+        left, right = (getattr(one, name) for one in (found, params(best.x)))
+        np.testing.assert_allclose(left, right, atol=2e-4)
+
+
 @pytest.mark.parametrize("shared", [(), (2,)])
 def test_the_m_step_maximizes_with_exog(shared):
     rng = np.random.default_rng(0)
@@ -118,16 +123,7 @@ def test_the_m_step_maximizes_with_exog(shared):
             variances=np.exp(np.reshape(x[8:], (2, 1))), exog_coefficients=by_exog,
         )  # fmt: skip
 
-    def short(x):
-        return -(R * emission.log_density(X, params(x))).sum()
-
-    best = minimize(short, np.full(10, 0.1), method="BFGS", options={"gtol": 1e-9})
-    value = -(R * emission.log_density(X, found)).sum()
-    assert value == pytest.approx(best.fun, rel=1e-9)
-    assert value < -(R * emission.log_density(X, before)).sum() - 1
-    for name in ("means", "coefficients", "variances", "exog_coefficients"):
-        left, right = (getattr(one, name) for one in (found, params(best.x)))
-        np.testing.assert_allclose(left, right, atol=2e-4)
+    assert_maximum(emission, X, R, before, found, params, 10)
     # The negative control: with all else, the coefficients are not shared.
     by_exog = found.exog_coefficients[:, 0, 1]
     assert (by_exog[0] == by_exog[1]) == bool(shared)
@@ -152,16 +148,8 @@ def test_the_m_step_maximizes(coefficients, variance):
             means=x[:2, None], coefficients=a, variances=v * np.ones((2, 1))
         )
 
-    def short(x):
-        return -(R * emission.log_density(X, params(x))).sum()
-
     count = 2 + (4 if coefficients else 2) + (2 if variance else 1)
-    best = minimize(short, np.full(count, 0.1), method="BFGS", options={"gtol": 1e-9})
-    value = -(R * emission.log_density(X, found)).sum()
-    assert value == pytest.approx(best.fun, rel=1e-9)
-    assert value < -(R * emission.log_density(X, before)).sum() - 1
-    for left, right in zip(found[:3], params(best.x)[:3], strict=True):
-        np.testing.assert_allclose(left, right, atol=1e-4)
+    assert_maximum(emission, X, R, before, found, params, count)
 
 
 @pytest.mark.parametrize("switching", [False, True])
@@ -169,13 +157,10 @@ def test_the_m_step_maximizes(coefficients, variance):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_statsmodels(switching):
     """The likelihood at its optimum is ours, and our optimum is not below."""
-    api = pytest.importorskip("statsmodels.api")
-    macro = api.datasets.macrodata.load_pandas().data
-    y = 100 * np.diff(np.log(macro["realgdp"].to_numpy()))
+    api, y = pytest.importorskip("statsmodels.api"), growth()
     order = 1 if switching else 4
     peer = api.tsa.MarkovAutoregression(y, 2, order=order, switching_ar=switching)
-    found = peer.fit(disp=0)
-    values = dict(zip(peer.param_names, found.params, strict=True))
+    found, values, start, transitions = optimum(peer)
     lags = [f"ar.L{i + 1}" for i in range(order)]
     ends = [f"[{k}]" if switching else "" for k in range(2)]
     params = {
@@ -183,11 +168,8 @@ def test_statsmodels(switching):
         "coefficients": [[[values[lag + end] for lag in lags]] for end in ends],
         "variances": np.full((2, 1), values["sigma2"]),
     }
-    transitions = found.regime_transition[:, :, 0].T
-    transitions = transitions / transitions.sum(axis=1, keepdims=True)
     emission = Autoregression(order, switching, False, reg_covar=0.0)
-    start = peer.initial_probabilities(found.params)
-    there = at(emission, start, transitions, params, y[:, None], None)
+    there = at(emission, start, transitions, params, y[:, None])
     value = there.score_samples(y[:, None])[0]
     assert value == pytest.approx(found.llf, abs=1e-6)
     smoothed = found.smoothed_marginal_probabilities
@@ -214,10 +196,7 @@ def test_exog_of_statsmodels(switching):
     peer = api.tsa.MarkovAutoregression(
         y, 2, order=1, exog=x, switching_ar=False, switching_exog=[True, switching]
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of theirs, on the way
-        found = peer.fit(disp=0)
-    values = dict(zip(peer.param_names, found.params, strict=True))
+    found, values, _, transitions = optimum(peer)
     params = {
         "means": [[values[f"const[{k}]"]] for k in range(2)],
         "coefficients": np.full((2, 1, 1), values["ar.L1"]),
@@ -227,15 +206,13 @@ def test_exog_of_statsmodels(switching):
             for k in range(2)
         ],
     }
-    transitions = found.regime_transition[:, :, 0].T
     emission = Autoregression(
         1, False, False, reg_covar=0.0, exog=[1, 2], shared=[] if switching else [2]
     )
     X = np.column_stack([y, x])
     hmm = HiddenMarkovModel(
         2, emission=emission, start="stationary", emission_init=params,
-        transitions_init=transitions / transitions.sum(axis=1, keepdims=True),
-        fixed=["transitions", "emission"],
+        transitions_init=transitions, fixed=["transitions", "emission"],
     )  # fmt: skip
     value = hmm.fit(X).score_samples(X)[0]
     assert value == pytest.approx(found.llf, abs=1e-6)
@@ -255,20 +232,10 @@ def test_exog_of_statsmodels(switching):
 
 @pytest.fixture(scope="module")
 def drawn():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return draws()
-
-
-def draws():
-    hmm = HiddenMarkovModel(
-        2, emission=Autoregression(), start_init=[0.5, 0.5],
-        transitions_init=[[0.95, 0.05], [0.1, 0.9]],
-        emission_init={"means": [[0.0], [3.0]], "coefficients": [[[0.6]], [[-0.4]]],
-                       "variances": [[0.5], [0.3]]},
-        fixed=["start", "transitions", "emission"], max_iter=1, random_state=0,
-    )  # fmt: skip
-    hmm.fit(np.arange(9.0)[:, None] % 2)
+    params = {"means": [[0.0], [3.0]], "coefficients": [[[0.6]], [[-0.4]]]}
+    params["variances"] = [[0.5], [0.3]]
+    rows, transitions = np.arange(9.0)[:, None] % 2, [[0.95, 0.05], [0.1, 0.9]]
+    hmm = at(Autoregression(), [0.5, 0.5], transitions, params, rows)
     X, states = hmm.sample(6000)
     return hmm, X, states
 

@@ -136,20 +136,20 @@ def test_differences_of_the_likelihood(options):
     one, params = fitted.model, fitted.params
     directions = list(one.chain.free_directions(*[params.chain] * 2, rows))
 
+    def at(moves):
+        return params._replace(chain=moved_fields(params.chain, moves))
+
     def value(moves):
-        chain = moved_fields(params.chain, moves)
-        moved = params._replace(chain=chain)
-        return one.log_likelihood_of_sequences(rows, moved).sum()
+        return one.log_likelihood_of_sequences(rows, at(moves)).sum()
 
     # Away from the optimum the score is that of differences; there it is zero.
     h = 1e-4
     for away in (0.03, 0.0):
-        at = [(direction, away) for direction in directions]
-        chain = moved_fields(params.chain, at)
-        moved = params._replace(chain=chain)
-        slopes = information.score(one, rows, moved, directions)
+        moves = [(direction, away) for direction in directions]
+        slopes = information.score(one, rows, at(moves), directions)
         numbers = [
-            (value([*at, (d, h)]) - value([*at, (d, -h)])) / (2 * h) for d in directions
+            (value([*moves, (d, h)]) - value([*moves, (d, -h)])) / (2 * h)
+            for d in directions
         ]
         np.testing.assert_allclose(slopes, numbers, atol=1e-4, rtol=1e-5)
         free = [d.name == "slopes" for d in directions]
@@ -299,10 +299,7 @@ def test_pieces_are_filtered_as_the_whole(whole):
     together = whole.filter(X[150:], covariates=Z[150:])
     first = whole.filter(X[150:200], covariates=Z[150:200])
     later = whole.filter(X[200:], covariates=Z[200:], previous=first[-1])
-    # The second piece has a first row of its own in `whole`, which is not one here.
-    whole_piece = whole.filter(X[150:], covariates=Z[150:])
-    np.testing.assert_allclose(np.concatenate([first, later]), whole_piece, atol=1e-12)
-    np.testing.assert_array_equal(together, whole_piece)
+    np.testing.assert_allclose(np.concatenate([first, later]), together, atol=1e-12)
     stream = model()
     for piece in np.array_split(np.arange(N), 4):
         stream.partial_fit(X[piece], covariates=Z[piece], continues=True)

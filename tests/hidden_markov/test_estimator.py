@@ -334,14 +334,6 @@ def test_imputed_values(whole):
     assert far.mean() > 0.02
 
 
-def test_criteria(whole):
-    total = whole.score_samples(X, groups=GROUPS).sum()
-    count = 2 + 6 + 3 * (2 + 3)
-    assert whole.aic(X, groups=GROUPS) == pytest.approx(-2 * total + 2 * count)
-    bic = -2 * total + np.log(len(X)) * count
-    assert whole.bic(X, groups=GROUPS) == pytest.approx(bic)
-
-
 def test_results_do_not_depend_on_threads(whole):
     fit = model(tol=1e-9, n_jobs=2).fit(X, groups=GROUPS)
     np.testing.assert_array_equal(fit.transitions_, whole.transitions_)

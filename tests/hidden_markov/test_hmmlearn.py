@@ -79,38 +79,33 @@ def test_gaussian(kind):
     assert np.abs(fewer.transitions_ - peer.transmat_).max() > 1e-6
 
 
-def test_categorical():
-    rng = np.random.default_rng(0)
-    X = rng.integers(4, size=(sum(LENGTHS), 1))
-    shares = rng.dirichlet(np.ones(4), size=3)
-    peer = fitted_peer(hmm.CategoricalHMM(3, **FIXED), X, emissionprob_=shares)
-    ours = fitted("categorical", X, {"probabilities": shares[:, None]})
+@pytest.mark.parametrize("name", ["categorical", "poisson", "multinomial"])
+def test_counts_and_labels(name):
+    rng, n = np.random.default_rng(0), sum(LENGTHS)
+    shares, rates = rng.dirichlet(np.ones(4), size=3), rng.uniform(2, 8, size=(3, 2))
+    X, emission, init, peer, theirs = {
+        "categorical": lambda: (
+            rng.integers(4, size=(n, 1)), name, {"probabilities": shares[:, None]},
+            hmm.CategoricalHMM(3, **FIXED), {"emissionprob_": shares},
+        ),
+        "poisson": lambda: (
+            rng.poisson(5, size=(n, 2)), name, {"rates": rates},
+            hmm.PoissonHMM(3, **FIXED), {"lambdas_": rates},
+        ),
+        "multinomial": lambda: (
+            rng.multinomial(12, rng.dirichlet(np.ones(4), size=n)), Multinomial(),
+            {"probabilities": shares},
+            hmm.MultinomialHMM(3, n_trials=12, **FIXED), {"emissionprob_": shares},
+        ),
+    }[name]()  # fmt: skip
+    fitted_peer(peer, X, **theirs)
+    ours = fitted(emission, X, init)
     compare(ours, peer, X)
-    found = ours.emission_params_.probabilities[:, 0]
-    np.testing.assert_allclose(found, peer.emissionprob_, atol=1e-9)
-
-
-def test_poisson():
-    rng = np.random.default_rng(0)
-    X = rng.poisson(5, size=(sum(LENGTHS), 2))
-    rates = rng.uniform(2, 8, size=(3, 2))
-    peer = fitted_peer(hmm.PoissonHMM(3, **FIXED), X, lambdas_=rates)
-    ours = fitted("poisson", X, {"rates": rates})
-    compare(ours, peer, X)
-    np.testing.assert_allclose(ours.emission_params_.rates, peer.lambdas_, atol=1e-10)
-
-
-def test_multinomial():
-    rng = np.random.default_rng(0)
-    X = rng.multinomial(12, rng.dirichlet(np.ones(4), size=sum(LENGTHS)))
-    shares = rng.dirichlet(np.ones(4), size=3)
-    peer = fitted_peer(hmm.MultinomialHMM(3, n_trials=12, **FIXED), X,
-                       emissionprob_=shares)  # fmt: skip
-    ours = fitted(Multinomial(), X, {"probabilities": shares})
-    compare(ours, peer, X)
-    found = ours.emission_params_.probabilities
-    np.testing.assert_allclose(found, peer.emissionprob_, atol=1e-9)
-    assert ours.sample(50)[0].sum(axis=1).tolist() == [12.0] * 50
+    (field,), (attribute,) = init, theirs
+    found = np.squeeze(getattr(ours.emission_params_, field))
+    np.testing.assert_allclose(found, getattr(peer, attribute), atol=1e-9)
+    if name == "multinomial":
+        assert ours.sample(50)[0].sum(axis=1).tolist() == [12.0] * 50
 
 
 def test_dirichlet_priors():

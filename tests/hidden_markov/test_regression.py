@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from sktem import HiddenMarkovModel
 from sktem.emissions import Regression, check_emission
+from tests.hidden_markov.peers import at, growth, optimum
 
 RNG = np.random.default_rng(0)
 LENGTHS = [150, 1, 100, 149]
@@ -145,11 +146,7 @@ def test_forecasts_follow_the_last_rows():
     a, b, steps = 0.7, 0.3, 4
     y = np.full((50, 1), 5.0)
     given = {"coefficients": np.array([[[b, a]]]), "variances": np.ones((1, 1))}
-    fit = HiddenMarkovModel(
-        1, emission=Regression(order=1), emission_init=given, start_init=[1.0],
-        transitions_init=[[1.0]], fixed=["start", "transitions", "emission"],
-        max_iter=1, random_state=0,
-    ).fit(y)  # fmt: skip
+    fit = at(Regression(order=1), [1.0], [[1.0]], given, y)
     draws = fit.forecast(y, steps, n_draws=4000).draws[:, 0, :, 0]
     mean, variance = 5.0, 0.0
     for k in range(steps):
@@ -173,7 +170,6 @@ def test_statsmodels(name):
     api = pytest.importorskip("statsmodels.api")
     macro = api.datasets.macrodata.load_pandas().data
     funds = macro["tbilrate"].to_numpy()
-    output = 100 * np.diff(np.log(macro["realgdp"].to_numpy()))
     returns = macro["infl"].to_numpy()
     regression, autoregression = api.tsa.MarkovRegression, api.tsa.MarkovAutoregression
     emission = Regression(exog=[1], switching_variance=False, reg_covar=0.0)
@@ -194,10 +190,9 @@ def test_statsmodels(name):
         peer = regression(rows[:, 0], 2, exog=rows[:, 1], **options)
     else:
         emission.set_params(exog=[], order=2, fit_intercept=False)
-        rows = output[:, None]
-        peer = autoregression(output, 2, order=2, trend="n", switching_ar=True)
-    found = peer.fit(disp=0)
-    values = dict(zip(peer.param_names, found.params, strict=True))
+        rows = growth()[:, None]
+        peer = autoregression(rows[:, 0], 2, order=2, trend="n", switching_ar=True)
+    found, values, start, transitions = optimum(peer)
     if name == "shared slope":  # which statsmodels names after one of the states
         values["x1[0]"] = values["x1[1]"]
     names = ["const", "x1", "ar.L1", "ar.L2"]
@@ -206,15 +201,9 @@ def test_statsmodels(name):
         for k in range(2)
     ]
     variances = [[values.get(f"sigma2[{k}]", values.get("sigma2"))] for k in range(2)]
-    transitions = found.regime_transition[:, :, 0].T
-    given = {
-        "start_init": peer.initial_probabilities(found.params),
-        "transitions_init": transitions / transitions.sum(axis=1, keepdims=True),
-        "emission_init": {"coefficients": coefficients, "variances": variances},
-    }
-    fixed = ["start", "transitions", "emission"]
-    there = HiddenMarkovModel(2, emission=emission, fixed=fixed, max_iter=1, **given)
-    value = there.fit(rows).score_samples(rows)[0]
+    params = {"coefficients": coefficients, "variances": variances}
+    there = at(emission, start, transitions, params, rows)
+    value = there.score_samples(rows)[0]
     assert value == pytest.approx(found.llf, abs=1e-6)
     ours = HiddenMarkovModel(2, emission=emission, random_state=0).fit(rows)
     assert ours.score_samples(rows)[0] > found.llf - 1e-6

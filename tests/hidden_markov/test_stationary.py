@@ -12,6 +12,7 @@ from sktem.emissions import Autoregression, Regression
 from sktem.hidden_markov.chain import Chain, ChainParams
 from sktem.hidden_markov.stationary import stationary
 from tests.hidden_markov.chains import all_paths, draw_sequences
+from tests.hidden_markov.peers import growth, optimum
 
 A = np.array([[0.7, 0.3], [0.1, 0.9]])
 quiet = pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
@@ -123,9 +124,7 @@ def test_the_optimum_is_that_of_the_exact_likelihood(lengths, global_random_seed
 @pytest.mark.parametrize("kind", ["regression", "autoregression"])
 def test_statsmodels(kind):
     """The likelihood at its optimum is ours, and our optimum is not below."""
-    api = pytest.importorskip("statsmodels.api")
-    macro = api.datasets.macrodata.load_pandas().data
-    y = 100 * np.diff(np.log(macro["realgdp"].to_numpy()))
+    api, y = pytest.importorskip("statsmodels.api"), growth()
     if kind == "regression":
         peer = api.tsa.MarkovRegression(y, 2, switching_variance=True)
         emission, names = Regression(reg_covar=0.0), ["const[{}]"]
@@ -133,8 +132,7 @@ def test_statsmodels(kind):
         peer = api.tsa.MarkovAutoregression(y, 2, order=1, switching_ar=True,
                                             switching_variance=True)  # fmt: skip
         emission, names = Autoregression(1, reg_covar=0.0), ["const[{}]", "ar.L1[{}]"]
-    found = peer.fit(disp=0, search_reps=5)
-    values = dict(zip(peer.param_names, found.params, strict=True))
+    found, values, expected, transitions = optimum(peer, search_reps=5)
     by_name = [[values[name.format(k)] for k in range(2)] for name in names]
     init = {"variances": [[values[f"sigma2[{k}]"]] for k in range(2)]}
     if kind == "regression":
@@ -142,15 +140,13 @@ def test_statsmodels(kind):
     else:
         init["means"] = np.reshape(by_name[0], (2, 1))
         init["coefficients"] = np.reshape(by_name[1], (2, 1, 1))
-    transitions = found.regime_transition[:, :, 0].T
     options = {
         "emission": emission, "start": "stationary", "emission_init": init,
-        "transitions_init": transitions / transitions.sum(axis=1, keepdims=True),
+        "transitions_init": transitions,
     }  # fmt: skip
     parts = ["transitions", "emission"]
     there = HiddenMarkovModel(2, **options, fixed=parts).fit(y[:, None])
     assert there.score_samples(y[:, None])[0] == pytest.approx(found.llf, abs=1e-6)
-    expected = peer.initial_probabilities(found.params)
     np.testing.assert_allclose(there.start_, expected, rtol=1e-8)
     free = HiddenMarkovModel(2, **options, tol=1e-9).fit(y[:, None])
     assert free.score_samples(y[:, None])[0] > found.llf - 1e-6

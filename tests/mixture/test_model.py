@@ -8,29 +8,7 @@ from scipy import optimize, special, stats
 from sktem.emissions.covariances import COVARIANCES
 from sktem.mixture.model import GaussianMixtureParams
 from sktem.models import GaussianMixtureModel
-
-KINDS = sorted(COVARIANCES)
-LEARNED = [kind for kind in KINDS if kind != "unit"]
-
-
-def dense(kind, covariances, K, d):
-    if kind == "full":
-        return covariances
-    if kind == "tied":
-        return np.repeat(covariances[None], K, axis=0)
-    return np.stack([np.diag(np.broadcast_to(c, (d,))) for c in covariances])
-
-
-def reduced(kind, matrices, weights):
-    """Bring dense covariances into a structure, as maximum likelihood does."""
-    diagonals = np.diagonal(matrices, axis1=1, axis2=2)
-    return {
-        "full": lambda: matrices,
-        "tied": lambda: np.tensordot(weights, matrices, 1),
-        "diag": lambda: diagonals,
-        "spherical": lambda: diagonals.mean(axis=1),
-        "unit": lambda: np.ones(len(matrices)),
-    }[kind]()
+from tests.emissions.structures import KINDS, LEARNED, dense, n_free, reduced
 
 
 def problem(seed=0, n=200, d=3, K=3, offset=0.0):
@@ -318,8 +296,7 @@ def test_m_step_minimises_the_penalised_objective(kind, prior):
         likelihood = (posterior * joint).sum() / len(X)
         return documented_penalty(params, kind, settings) - likelihood
 
-    sizes = {"full": K * 3, "tied": 3, "diag": K * d, "spherical": K, "unit": 0}
-    start = np.zeros(K - 1 + K * d + sizes[kind])
+    start = np.zeros(K - 1 + K * d + n_free(kind, K, d))
     best = optimize.minimize(
         objective, start, method="BFGS", jac="3-point", options={"gtol": 1e-7}
     )

@@ -21,9 +21,9 @@ from sktem.mixture.start import START_METHODS
 from sktem.samplers import ExactDraws
 from sktem.schedules import Polynomial
 from sktem.solvers import FITTEM, SOLVERS, FullBatch
+from tests.emissions.structures import KINDS, LEARNED, reduced
 from tests.oracles import messages_of
 
-KINDS = ["full", "tied", "diag", "spherical", "unit"]
 NAMES = ["em", "online", "saem", "mcem", "iem", "isaem", "vrttem", "fittem"]
 PARAMETERS = (
     "weights_",
@@ -70,6 +70,10 @@ DEGENERATE = {
     "tiny without floor": (1e-140 * plain, {"reg_covar": 0.0}),
     "columns of different size": (plain * [1e8, 1e-8], {"reg_covar": 0.0}),
 }
+
+
+def identities(kind, K):
+    return reduced(kind, np.tile(np.eye(2), (K, 1, 1)), np.full(K, 1 / K))
 
 
 def assert_sane(mixture, X):
@@ -204,11 +208,7 @@ def test_emptied_components_are_counted_and_told(kind):
         3,
         covariance_type=kind,
         means_init=[[0.0, 0.0], [1e6, 1e6], [1e9, 0.0]],
-        precisions_init={
-            "full": np.tile(np.eye(2), (3, 1, 1)),
-            "diag": np.ones((3, 2)),
-            "spherical": np.ones(3),
-        }[kind],
+        precisions_init=identities(kind, 3),
         weights_init=[0.4, 0.3, 0.3],
         tol=1e-3,
     )
@@ -398,12 +398,7 @@ def test_settings_of_wrong_type(settings, match):
         StochasticEMGaussianMixture(**settings).fit(plain)
 
 
-GOOD = {
-    "full": np.tile(np.eye(2), (2, 1, 1)),
-    "tied": np.eye(2),
-    "diag": np.ones((2, 2)),
-    "spherical": np.ones(2),
-}
+GOOD = {kind: identities(kind, 2) for kind in LEARNED}
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from sklearn.mixture import GaussianMixture
 from sktem import StochasticEMGaussianMixture
 from sktem.mixture.start import POINTS, START_METHODS, StartRows, start_statistics
 from sktem.models import GaussianMixtureModel
+from tests.emissions.structures import KINDS
 
-KINDS = ["full", "tied", "diag", "spherical", "unit"]
 K = 3
 
 

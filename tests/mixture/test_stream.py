@@ -15,8 +15,8 @@ from sktem.mixture.stream import FIRST_ROWS
 from sktem.models import GaussianMixtureModel
 from sktem.schedules import Constant, Polynomial
 from tests import oracles
+from tests.emissions.structures import KINDS, reduced
 
-KINDS = ["full", "tied", "diag", "spherical", "unit"]
 SOLVERS = ["em", "online", "saem", "mcem", "iem", "isaem", "vrttem", "fittem"]
 BATCH = 256  # rows per step of a stream
 START = 1024  # rows from which a stream of few components starts
@@ -150,26 +150,9 @@ def test_every_solver_and_structure(solver, kind):
     groups = [(X[labels == k], shared[labels == k]) for k in range(3)]
     expected = [np.average(rows, axis=0, weights=w) for rows, w in groups]
     assert_allclose(mixture.means_[order], expected, rtol=1e-6, atol=1e-6)
-    within = X - np.array(expected)[labels]
-    if kind == "full":
-        expected = [np.cov(rows.T, bias=True, aweights=w) for rows, w in groups]
-        found = mixture.covariances_[order]
-    elif kind == "diag":
-        expected = [
-            np.diagonal(np.cov(rows.T, bias=True, aweights=w)) for rows, w in groups
-        ]
-        found = mixture.covariances_[order]
-    elif kind == "spherical":
-        expected = [
-            np.diagonal(np.cov(rows.T, bias=True, aweights=w)).mean()
-            for rows, w in groups
-        ]
-        found = mixture.covariances_[order]
-    elif kind == "tied":
-        expected = (shared[:, None] * within).T @ within / shared.sum()
-        found = mixture.covariances_
-    else:
-        expected, found = np.ones(3), mixture.covariances_
+    matrices = [np.cov(rows.T, bias=True, aweights=w) for rows, w in groups]
+    found = mixture.covariances_ if kind == "tied" else mixture.covariances_[order]
+    expected = reduced(kind, np.array(matrices), weights)
     assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -517,15 +500,9 @@ def test_an_offset_costs_no_digits(solver, kind, dtype, learn):
     tolerance = 4 * np.finfo(dtype).eps * offset
     difference = shifted.means_.astype(float) - offset - plain.means_
     assert np.abs(difference).max() < tolerance
-    assert_allclose(
-        shifted.weights_, plain.weights_, rtol=1e-5 if dtype == np.float32 else 1e-8
-    )
-    assert_allclose(
-        shifted.covariances_,
-        plain.covariances_,
-        rtol=1e-5 if dtype == np.float32 else 1e-8,
-        atol=1e-5 if dtype == np.float32 else 1e-8,
-    )
+    rtol = 1e-5 if dtype == np.float32 else 1e-8
+    assert_allclose(shifted.weights_, plain.weights_, rtol=rtol)
+    assert_allclose(shifted.covariances_, plain.covariances_, rtol=rtol, atol=rtol)
     likely = np.abs(shifted.score_samples(moved) - plain.score_samples(X))
     # A mean off by one digit moves a score by the distance times the precision.
     assert likely.max() < 100 * tolerance
@@ -535,13 +512,10 @@ def test_an_offset_costs_no_digits(solver, kind, dtype, learn):
 def test_statistics_about_the_origin_fail_with_an_offset(kind):
     """Negative control: scikit-learn, and this model without its centre."""
     X, moved, offset = with_offset(np.float64)
-    expected = GaussianMixture(
-        3, covariance_type=kind, random_state=0, max_iter=5, tol=1e9
-    ).fit(X)
+    settings = {"covariance_type": kind, "random_state": 0, "max_iter": 5, "tol": 1e9}
+    expected = GaussianMixture(3, **settings).fit(X)
     try:
-        peer = GaussianMixture(
-            3, covariance_type=kind, random_state=0, max_iter=5, tol=1e9
-        ).fit(moved)
+        peer = GaussianMixture(3, **settings).fit(moved)
         error = np.abs(peer.covariances_ - expected.covariances_).max()
     except ValueError:  # "ill-defined empirical covariance"
         error = np.inf

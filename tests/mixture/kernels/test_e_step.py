@@ -1,5 +1,7 @@
 """The compiled kernels of Gaussian mixtures against plain NumPy."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -15,38 +17,25 @@ from sktem.mixture.kernels.e_step import (
     predict,
     statistics,
 )
+from tests.emissions.structures import KINDS as COVARIANCE_TYPES
+from tests.emissions.structures import dense, reduced
 
-COVARIANCE_TYPES = ["full", "tied", "diag", "spherical", "unit"]
 SIZES = [1, 127, 128, 129, 1000]
 LARGE = 20000
 
 
-def make_params(covariance_type, n_components, n_features, rng, centre=0.0):
-    """Return random parameters and the covariance matrix of each component."""
-    shape = (n_components, n_features)
-    root = rng.normal(size=(*shape, n_features)) / np.sqrt(n_features)
-    covariances = root @ root.transpose(0, 2, 1) + 0.3 * np.eye(n_features)
-    if covariance_type == "full":
-        precisions = np.linalg.inv(np.linalg.cholesky(covariances)).transpose(0, 2, 1)
-    elif covariance_type == "tied":
-        precisions = np.linalg.inv(np.linalg.cholesky(covariances[0])).T
-        covariances = np.broadcast_to(covariances[0], covariances.shape)
-    else:
-        precisions = rng.uniform(0.5, 2.0, size=shape)
-        if covariance_type == "spherical":
-            precisions = precisions[:, 0].copy()
-        elif covariance_type == "unit":
-            precisions = np.ones(n_components)
-        diagonals = np.broadcast_to(precisions.reshape(n_components, -1) ** -2.0, shape)
-        covariances = diagonals[:, :, None] * np.eye(n_features)
-    params = GaussianKernelParams(
-        centre + rng.normal(size=n_features),
-        np.log(rng.dirichlet(np.full(n_components, 5.0))),
-        2.0 * rng.normal(size=shape),
-        np.ascontiguousarray(precisions),
-        covariance_type,
+def make_params(kind, K, d, rng):
+    """Return random parameters."""
+    root = rng.normal(size=(K, d, d)) / np.sqrt(d)
+    matrices = root @ root.transpose(0, 2, 1) + 0.3 * np.eye(d)
+    factors = np.linalg.inv(np.linalg.cholesky(matrices)).transpose(0, 2, 1)
+    return GaussianKernelParams(
+        rng.normal(size=d),
+        np.log(rng.dirichlet(np.full(K, 5.0))),
+        2.0 * rng.normal(size=(K, d)),
+        np.ascontiguousarray(reduced(kind, factors, np.eye(K)[0])),
+        kind,
     )
-    return params, covariances
 
 
 def make_rows(params, n_samples, rng):
@@ -60,13 +49,10 @@ def reference_log_joint(X, params):
     """Return log(weight_k N(x; mean_k, covariance_k)) by NumPy alone."""
     centred = np.asarray(X, dtype=float) - params.centre
     n_features = len(params.centre)
-    columns = []
+    columns, shape = [], params.means.shape
+    factors = dense(params.covariance_type, params.precisions_cholesky, *shape)
     for k, mean in enumerate(params.means):
-        precision = params.precisions_cholesky
-        if params.covariance_type != "tied":
-            precision = precision[k]
-        if params.covariance_type in ("diag", "spherical", "unit"):
-            precision = precision * np.eye(n_features)
+        precision = factors[k]
         distances = ((centred - mean) @ precision) ** 2
         log_determinant = np.log(np.diag(precision)).sum()
         constant = log_determinant - 0.5 * n_features * np.log(2.0 * np.pi)
@@ -108,7 +94,7 @@ def assert_same_sums(sums, reference):
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
 def test_equal_numpy(covariance_type, n_features, n_components):
     rng = np.random.default_rng(n_features * n_components)
-    params, _ = make_params(covariance_type, n_components, n_features, rng)
+    params = make_params(covariance_type, n_components, n_features, rng)
     sizes = [*SIZES, LARGE] if n_features in (2, 16) else SIZES
     data = make_rows(params, sizes[-1], rng)
     all_weights = rng.exponential(size=sizes[-1])
@@ -122,12 +108,9 @@ def test_equal_numpy(covariance_type, n_features, n_components):
             responsibilities, densities = posterior(rows, params)
             assert responsibilities.dtype == densities.dtype == np.float64
             scale = 1.0 + np.abs(log_joint[:n_samples]).max()
-            np.testing.assert_allclose(
-                densities, expected_density[:n_samples], rtol=0, atol=1e-12 * scale
-            )
-            np.testing.assert_allclose(
-                responsibilities, expected[:n_samples], rtol=0, atol=1e-12 * scale
-            )
+            close = partial(np.testing.assert_allclose, rtol=0, atol=1e-12 * scale)
+            close(densities, expected_density[:n_samples])
+            close(responsibilities, expected[:n_samples])
             np.testing.assert_array_equal(log_density(rows, params), densities)
             labels = predict(rows, params)
             assert labels.dtype == np.intp
@@ -188,7 +171,7 @@ def test_latents_without_mass_add_nothing():
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
 def test_threads_change_no_bit(covariance_type):
     rng = np.random.default_rng(2)
-    params, _ = make_params(covariance_type, 3, 4, rng)
+    params = make_params(covariance_type, 3, 4, rng)
     X = make_rows(params, 40001, rng)
     weights = rng.exponential(size=len(X))
     Z = rng.random((len(X), 3))
@@ -212,7 +195,7 @@ def test_threads_change_no_bit(covariance_type):
 def test_centre_absorbs_an_offset(covariance_type):
     # Multiples of 2**-20 near 1e8 are exact, so the answer must be the same bits.
     rng = np.random.default_rng(3)
-    params, _ = make_params(covariance_type, 3, 2, rng)
+    params = make_params(covariance_type, 3, 2, rng)
     params = params._replace(centre=np.zeros(2))
     X = np.round(make_rows(params, 500, rng) * 2.0**20) / 2.0**20
     shifted = params._replace(centre=np.full(2, 1e8))
@@ -226,7 +209,7 @@ def test_centre_absorbs_an_offset(covariance_type):
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
 def test_outliers_give_no_nan(covariance_type, n_features):
     rng = np.random.default_rng(4)
-    params, _ = make_params(covariance_type, 4, n_features, rng)
+    params = make_params(covariance_type, 4, n_features, rng)
     log_weights = params.log_weights.copy()
     log_weights[[0, 2]] = -np.inf
     params = params._replace(log_weights=log_weights)
@@ -249,7 +232,7 @@ def test_outliers_give_no_nan(covariance_type, n_features):
 
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
 def test_extreme_precisions_give_no_nan(covariance_type):
-    params, _ = make_params(covariance_type, 3, 3, np.random.default_rng(5))
+    params = make_params(covariance_type, 3, 3, np.random.default_rng(5))
     X = np.array([[1e12, -1e12, 1e12], [1e-12, 0.0, 1.0], [0.0, 0.0, 0.0]])
     for factor in (1e-20, 1e20):
         scaled = params._replace(
@@ -274,7 +257,7 @@ def test_far_rows_stay_normalised():
 
 def test_layouts_and_read_only_arrays():
     rng = np.random.default_rng(6)
-    params, _ = make_params("full", 3, 2, rng)
+    params = make_params("full", 3, 2, rng)
     X = make_rows(params, 300, rng)
     expected, log_likelihood = expected_statistics(X, params)
     frozen = X.copy()
@@ -292,7 +275,7 @@ def test_few_argument_types_are_compiled():
 
     rng = np.random.default_rng(7)
     for covariance_type in COVARIANCE_TYPES:
-        params, _ = make_params(covariance_type, 2, 3, rng)
+        params = make_params(covariance_type, 2, 3, rng)
         X = make_rows(params, 10, rng)
         for dtype in (np.float32, np.float64):
             expected_statistics(X.astype(dtype), params, np.ones(10))
