@@ -9,7 +9,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from sktem.choices import check_number
-from sktem.emissions.base import Emission, left_alive, start_from, zero_filled
+from sktem.emissions.base import (
+    Emission,
+    left_alive,
+    something_observed,
+    start_from,
+    zero_filled,
+)
 from sktem.emissions.directions import share_directions
 from sktem.emissions.poisson import check_counts
 from sktem.emissions.scarcity import counted_shares
@@ -77,8 +83,10 @@ class Multinomial(Emission):
 
     def start(self, X, R):
         """Return the shares of each state."""
-        shape, totals = (R.shape[1], X.shape[1]), np.nansum(X, axis=1)
-        n_trials = self.n_trials or max(round(float(totals.mean())), 1)
+        X, R = something_observed(X, R)
+        shape, weights = (R.shape[1], X.shape[1]), R.sum(axis=1)
+        total = weights @ np.nansum(X, axis=1) / max(weights.sum(), 1e-300)
+        n_trials = self.n_trials or max(round(float(total)), 1)
         blank = MultinomialParams(np.full(shape, 1.0 / shape[1]), n_trials)
         return start_from(self, X, R, blank)
 

@@ -249,6 +249,14 @@ def test_values_that_cannot_be(emission, value):
         emission.check(np.array([[0.0, value], [np.nan, 1.0]]))
 
 
+def test_totals_to_draw_are_those_of_the_rows():
+    """Rows of which nothing is observed have none, and weights are repetition."""
+    X = np.array([[4.0, 6.0], [np.nan, np.nan], [2.0, 0.0], [np.nan, np.nan]])
+    weights = np.array([[3.0], [1.0], [1.0], [2.0]])
+    assert emissions.Multinomial().start(X, weights).n_trials == 8
+    assert emissions.Multinomial(5).start(X, weights).n_trials == 5
+
+
 def test_unknown_category():
     X, _, params = problem(emissions.Categorical())
     X[7, 0] = 3.0

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.prefetch import LINE, prefetch_outer
-from sktem.mixture.kernels.rows import prepare, scale_tile, work_size
+from sktem.mixture.kernels.rows import carve_tile, prepare, scale_tile, work_size
 from sktem.mixture.kernels.sums import N_PRODUCTS, add_products
 from sktem.mixture.kernels.sweep_steps import DIAGONAL, FULL, TIED
 from sktem.mixture.kernels.tiles import (
@@ -205,30 +205,13 @@ def prefetch_portion(tables, start):
 def new_tile(K, width, d):
     """Return arrays of a tile, side by side, zero where rows have no columns."""
     work = np.empty(work_size(width, 2 * K))
-    z = work[: (width + 2) * LANES]
-    scaled = work[(width + 2) * LANES : (2 * width + 4) * LANES]
-    y = work[(2 * width + 4) * LANES : (3 * width + 8) * LANES]
-    rest = work[(3 * width + 8) * LANES :]
-    both, rest = rest[: 2 * K * LANES], rest[2 * K * LANES :]
-    for lane in range(LANES):
-        for i in range(d, width):
-            z[i * LANES + lane] = 0.0
-            y[i * LANES + lane] = 0.0
-        scaled[(width + 1) * LANES + lane] = 0.0
+    parts = carve_tile(work, width, d, 2 * K)
+    z, scaled, y, both, maximum, total, log_density, weight, products = parts
+    joint, old = both[: K * LANES], both[K * LANES :]
     return Tile(
-        z,
-        scaled,
-        y,
-        both,
-        both[: K * LANES],
-        both[K * LANES :],
-        rest[:LANES],
-        rest[LANES : 2 * LANES],
-        rest[2 * LANES : 3 * LANES],
-        rest[3 * LANES : 4 * LANES],
-        rest[4 * LANES : (4 + N_PRODUCTS) * LANES],
+        z, scaled, y, both, joint, old, maximum, total, log_density, weight, products,
         np.empty(K),
-    )
+    )  # fmt: skip
 
 
 @njit(**PART)

@@ -12,12 +12,11 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.exponential import exponential
+from sktem.mixture.kernels.rows import LARGEST_VALUE
 from sktem.mixture.kernels.tiles import INNER
 
 UNIT, SPHERICAL, DIAGONAL, FULL, TIED = range(5)
 
-# As in the general E-step: values are held within a bound, so that no square overflows.
-LARGEST_VALUE = 1e150
 # A component with less mass is left to the model's own M-step. It is more than what
 # the model takes for a component without data, so that the model decides on those.
 LEAST_MASS = 1e-14
