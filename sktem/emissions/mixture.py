@@ -155,14 +155,7 @@ class Mixture(Emission):
 
     def _by_component(self, X, R, params):
         """Return the weights of rows for each component, (n, K * M)."""
-        joint = self._joint(X, params)
-        largest = joint.max(axis=2, keepdims=True)
-        joint -= np.where(np.isfinite(largest), largest, 0.0)
-        shares = np.exp(joint)
-        total = shares.sum(axis=2, keepdims=True)
-        impossible = ~(total > 0)
-        shares = np.where(impossible, params.weights, shares)
-        shares /= np.where(impossible, 1.0, total)
+        shares = _posterior(self._joint(X, params), params.weights)
         return (R[:, :, None] * shares).reshape(len(X), R.shape[1] * self.n_components)
 
     def statistics(self, X, R, params):
@@ -235,26 +228,25 @@ class Mixture(Emission):
 
     def condition(self, params, columns, values, others):
         """Return a mixture whose weights are those of the components given values."""
-        weights = params.weights
+        weights, arguments = params.weights, (columns, values, others)
         if len(columns):
-            known = self.component.marginal(params.components, columns)
-            logs = self.component.log_density(values[None], known).reshape(
-                weights.shape
-            )
-            with np.errstate(divide="ignore"):
-                logs = logs + np.log(weights)
-            largest = logs.max(axis=1, keepdims=True)
-            shares = np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
-            total = shares.sum(axis=1, keepdims=True)
-            weights = np.where(
-                total > 0, shares / np.where(total > 0, total, 1), weights
-            )
-        emission, components = self.component.condition(
-            params.components, columns, values, others
-        )
-        return clone(self).set_params(emission=emission), MixtureParams(
-            weights, components
-        )
+            joint = self._joint(values[None], self.marginal(params, columns))[0]
+            weights = _posterior(joint, weights)
+        emission, components = self.component.condition(params.components, *arguments)
+        conditional = MixtureParams(weights, components)
+        return clone(self).set_params(emission=emission), conditional
+
+
+def _posterior(joint, weights):
+    """Return shares of joint densities by components, the weights where none has any.
+
+    The components are the last axis.
+    """
+    largest = joint.max(axis=-1, keepdims=True)
+    shares = np.exp(joint - np.where(np.isfinite(largest), largest, 0.0))
+    total = shares.sum(axis=-1, keepdims=True)
+    possible = total > 0
+    return np.where(possible, shares, weights) / np.where(possible, total, 1.0)
 
 
 def _shares(masses, before):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.validation import (
 from sktem.e_step.random import drawing_generator
 from sktem.emissions.columns import Columns
 from sktem.emissions.tables import Table, is_frame
-from sktem.estimators.by_blocks import answer, checked_rows
+from sktem.estimators.by_blocks import checked_rows
 from sktem.estimators.parameters import (
     Auto,
     Average,
@@ -420,62 +419,6 @@ class StochasticEMMixture(MixtureEstimator):
         model = EmissionMixtureModel(emission, len(params.weights))
         twin._publish(twin._parameter_attributes(model, params, None))
         return twin
-
-    # Answers --------------------------------------------------------------------
-
-    def score_samples(self, X, *, out=None):
-        """Return the log-density of what is observed of each row.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features), or rows
-            Rows.
-        out : array of shape (n_samples,) or None, default=None
-            Where the result is written.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or iterator
-            Log-densities, 0 for rows of which nothing is observed.
-        """
-        model, params = self._fitted_model()
-        return answer(self, X, partial(model.log_likelihood, params=params), out)
-
-    def predict(self, X, *, out=None):
-        """Return the most probable component of each row.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features), or rows
-            Rows.
-        out : array of shape (n_samples,) or None, default=None
-            Where the result is written.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or iterator
-            Component labels.
-        """
-        model, params = self._fitted_model()
-        return answer(self, X, partial(model.predict, params=params), out)
-
-    def predict_proba(self, X, *, out=None):
-        """Return the posterior probability of each component for each row.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features), or rows
-            Rows.
-        out : array of shape (n_samples, n_components) or None, default=None
-            Where the result is written.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components) or iterator
-            Probabilities.
-        """
-        model, params = self._fitted_model()
-        return answer(self, X, partial(model.posterior, params=params), out)
 
     def _filled(self, X, rows):
         """Return rows without holes as a table like the given one."""

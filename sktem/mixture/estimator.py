@@ -21,7 +21,7 @@ from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.gaussian import Gaussian, GaussianParams
 from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.tables import is_frame
-from sktem.estimators.by_blocks import answer, checked_rows
+from sktem.estimators.by_blocks import checked_rows
 from sktem.estimators.parameters import (
     Auto,
     Average,
@@ -37,7 +37,7 @@ from sktem.estimators.weights import positive_rows
 from sktem.mixture import tensors
 from sktem.mixture.emission_model import EmissionMixtureModel, EmissionMixtureParams
 from sktem.mixture.emission_start import start_responsibilities
-from sktem.mixture.face import MixtureEstimator
+from sktem.mixture.face import Answers, MixtureEstimator
 from sktem.mixture.given import (
     as_dtype,
     central_point,
@@ -417,85 +417,21 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         twin._publish(twin._parameter_attributes(model, fitted, like))
         return twin
 
-    def score_samples(self, X, *, out=None):
-        """Return the log-density of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or rows
-            Rows.
-        out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or iterator
-            Log-densities; an iterator of them by blocks if X is read by blocks and
-            ``out`` is not given.
-        """
+    def _answers(self):
+        """Return functions of rows that answer."""
         model, params = self._fitted_model()
-
         kernel_params = model.kernel_params(params)
 
         def log_density(X):
             values = model.kernels_of(X).log_density(X, kernel_params, self.n_jobs)
             return like_rows(X, values)
 
-        return answer(self, X, log_density, out, self._check_block)
-
-    @property
-    def _check_block(self):
-        """Return a check of a block, without the estimator."""
-        names = getattr(self, "feature_names_in_", None)
-        return partial(check_magnitude, names=names)
-
-    def predict(self, X, *, out=None):
-        """Return the most probable component of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or rows
-            Rows.
-        out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or iterator
-            Component labels; an iterator of them by blocks if X is read by blocks and
-            ``out`` is not given.
-        """
-        model, params = self._fitted_model()
-        kernel_params = model.kernel_params(params)
-
         def labels(X):
             return model.kernels_of(X).predict(X, kernel_params, self.n_jobs)
 
-        return answer(self, X, labels, out, self._check_block)
-
-    def predict_proba(self, X, *, out=None):
-        """Return the posterior probability of each component for each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or rows
-            Rows.
-        out : array of shape (n_samples, n_components) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components) or iterator
-            Probabilities; an iterator of them by blocks if X is read by blocks and
-            ``out`` is not given.
-        """
-        model, params = self._fitted_model()
-
         def posterior(X):
             if carrier_of(X).holds_tensors:
-                return like_rows(
-                    X, tensors.posterior(X, model.kernel_params(params))[0]
-                )
+                return like_rows(X, tensors.posterior(X, kernel_params)[0])
             probabilities = model.posterior(X, params).astype(X.dtype, copy=False)
             # Rounding makes ties, whose label would not be the first of the largest.
             labels = model.predict(X, params)
@@ -504,7 +440,13 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             probabilities[tied, labels[tied]] = np.nextafter(largest, X.dtype.type(2))
             return probabilities
 
-        return answer(self, X, posterior, out, self._check_block)
+        return Answers(log_density, labels, posterior)
+
+    @property
+    def _check_block(self):
+        """Return a check of a block, without the estimator."""
+        names = getattr(self, "feature_names_in_", None)
+        return partial(check_magnitude, names=names)
 
     def _filled(self, X, rows):
         """Return rows without holes as a table like the given one."""

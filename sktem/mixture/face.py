@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ from sktem.estimators.base import (
     undone_if_refused,
     with_callbacks,
 )
-from sktem.estimators.by_blocks import each_chunk, total_over, weighted_sum
+from sktem.estimators.by_blocks import answer, each_chunk, total_over, weighted_sum
 from sktem.estimators.fit_warnings import warn_of_parameters, warn_of_run
 from sktem.estimators.progress import final_objective
 from sktem.loop.convergence import GAP_RULE
@@ -36,7 +37,7 @@ from sktem.mixture.stream import MixtureStream
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
 
-__all__ = ["MixtureEstimator"]
+__all__ = ["Answers", "MixtureEstimator"]
 
 
 class Forgetting(NamedTuple):
@@ -55,6 +56,20 @@ class Forgetting(NamedTuple):
 
 
 FORGETTING = Forgetting()
+
+
+class Answers(NamedTuple):
+    """Functions of rows that a fitted mixture answers by.
+
+    Attributes
+    ----------
+    log_density, labels, posterior : callable
+        Log-densities, most probable components, and probabilities of components.
+    """
+
+    log_density: Callable
+    labels: Callable
+    posterior: Callable
 
 
 class MixtureEstimator(DensityMixin, LoopEstimator):
@@ -274,6 +289,69 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
         """
         total, n_samples = self._total_log_likelihood(X, sample_weight)
         return total / n_samples
+
+    def score_samples(self, X, *, out=None):
+        """Return the log-density of what is observed of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features), or rows
+            Rows.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Log-densities, 0 for rows of which nothing is observed; an iterator of them
+            by blocks if X is read by blocks and ``out`` is not given.
+        """
+        return self._answered(X, self._answers().log_density, out)
+
+    def predict(self, X, *, out=None):
+        """Return the most probable component of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features), or rows
+            Rows.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Component labels; an iterator of them by blocks if X is read by blocks and
+            ``out`` is not given.
+        """
+        return self._answered(X, self._answers().labels, out)
+
+    def predict_proba(self, X, *, out=None):
+        """Return the posterior probability of each component for each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features), or rows
+            Rows.
+        out : array of shape (n_samples, n_components) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components) or iterator
+            Probabilities; an iterator of them by blocks if X is read by blocks and
+            ``out`` is not given.
+        """
+        return self._answered(X, self._answers().posterior, out)
+
+    def _answered(self, X, function, out):
+        return answer(self, X, function, out, self._check_block)
+
+    def _answers(self) -> Answers:
+        """Return functions of rows that answer."""
+        model, params = self._fitted_model()
+        functions = model.log_likelihood, model.predict, model.posterior
+        return Answers(*(partial(function, params=params) for function in functions))
 
     def _total_log_likelihood(self, X, sample_weight):
         """Return the log-likelihood of all rows, and how many rows that is."""

@@ -15,11 +15,11 @@ from sktem.mixture.kernels.batch_sweep import iterate_batches
 from sktem.mixture.kernels.batch_tiles import TileParams
 from sktem.mixture.kernels.e_step import describe, width_of
 from sktem.mixture.kernels.moments import Moments
+from sktem.mixture.kernels.rows import LARGEST_VALUE
 from sktem.mixture.kernels.sums import product_tables
 from sktem.mixture.kernels.sweep_steps import (
     DIAGONAL,
     FULL,
-    LARGEST_VALUE,
     SPHERICAL,
     TIED,
     UNIT,
