@@ -137,8 +137,9 @@ def test_the_m_step_maximizes(coefficients, variance):
     X = emission.with_lags(rng.normal(size=(60, 1)).cumsum(axis=0), np.array([0, 60]))
     R = rng.dirichlet(np.ones(8), 60)
     before = AutoregressionParams(
-        rng.normal(size=(2, 1)), np.zeros((2, 1, 2)), np.ones((2, 1)), np.array([0.3])
-    )
+        rng.normal(size=(2, 1)), np.zeros((2, 1, 2)), np.ones((2, 1)), np.array([0.3]),
+        exog_coefficients=np.zeros((2, 1, 0)),
+    )  # fmt: skip
     found = emission.maximize(emission.statistics(X, R, before), before)
 
     def params(x):

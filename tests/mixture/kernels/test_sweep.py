@@ -19,11 +19,15 @@ from sktem.rows.checked import CheckedRows
 from sktem.samplers import ExactDraws, ExactExpectation, GrowingDraws
 from sktem.schedules import Constant, Polynomial
 from sktem.solvers import FITTEM, ISAEM, VRTTEM, FullBatch, OnlineEM
+from tests.emissions.structures import KINDS as COVARIANCE_TYPES
 from tests.rows.adapters import Chunked
 
 SOLVERS = [ISAEM(), VRTTEM(), FITTEM(), OnlineEM()]
 SAMPLERS = [ExactExpectation(), ExactDraws(n_draws=10)]
-COVARIANCE_TYPES = ["unit", "spherical", "diag", "tied", "full"]
+each_sampler = pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
+each_solver = pytest.mark.parametrize(
+    "solver", SOLVERS, ids=lambda solver: solver.sweep_name
+)
 PRIORS = {
     "mean_penalty": 0.3,
     "weight_concentration": 0.05,
@@ -169,8 +173,8 @@ def assert_same(swept, general):
 
 @pytest.mark.parametrize("n_features, n_components", [(1, 4), (2, 1), (5, 2)])
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
+@each_sampler
+@each_solver
 def test_numbers_of_the_general_loop(
     monkeypatch, solver, sampler, covariance_type, n_features, n_components
 ):
@@ -183,8 +187,8 @@ def test_numbers_of_the_general_loop(
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
+@each_sampler
+@each_solver
 def test_batches(monkeypatch, solver, sampler, covariance_type, weighted):
     """Batches of 150 rows fill a tile and a part of another."""
     X = make_rows(700, 3)
@@ -203,24 +207,9 @@ def test_batches(monkeypatch, solver, sampler, covariance_type, weighted):
     assert_same(swept, general)
 
 
-@pytest.mark.parametrize("covariance_type", ["diag", "full"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
-def test_weighted_rows(monkeypatch, solver, covariance_type):
-    weights = np.random.default_rng(1).uniform(0.2, 3.0, size=40)
-    swept, general = run_both(
-        monkeypatch,
-        GaussianMixtureModel(2, covariance_type=covariance_type),
-        ExactDraws(),
-        solver,
-        make_rows(40, 2),
-        sample_weight=weights,
-    )
-    assert_same(swept, general)
-
-
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
+@each_sampler
+@each_solver
 def test_priors_centre_and_single_precision(
     monkeypatch, solver, sampler, covariance_type
 ):
@@ -235,15 +224,52 @@ def test_priors_centre_and_single_precision(
     assert_same(*run_both(monkeypatch, model, sampler, solver, X))
 
 
-def test_prior_of_variances_by_feature(monkeypatch):
-    model = GaussianMixtureModel(2, covariance_type="diag", **PRIORS)
-    model.set_params(covariance_prior=np.diag([0.5, 1.0, 2.0]))
-    X = make_rows(80, 3)
-    assert_same(*run_both(monkeypatch, model, ExactDraws(), FITTEM(), X))
+WEIGHTS = np.random.default_rng(1).uniform(0.2, 3.0, size=40)
+FAR = np.append(make_rows(39, 1), [[1e6]], axis=0)
+BY_FEATURE = {**PRIORS, "covariance_prior": np.diag([0.5, 1.0, 2.0])}
+#: Structure, components, rows and options.
+CASES = {
+    "weighted": ("diag", 2, make_rows(40, 2), {"sample_weight": WEIGHTS}),
+    "weighted matrices": ("full", 2, make_rows(40, 2), {"sample_weight": WEIGHTS}),
+    "many draws": ("unit", 2, make_rows(50, 1), {}),
+    "one row": ("diag", 1, make_rows(1, 2), {}),
+    "two rows": ("diag", 1, make_rows(2, 2), {}),
+    "a dead component": ("spherical", 3, make_rows(50, 2), {}),
+    # The densities of the last row underflow, so that only its distances count.
+    "a far row": ("unit", 3, FAR, {}),
+    "priors by feature": ("diag", 2, make_rows(80, 3), {}),
+    "blocks of few long rows": ("diag", 2, make_rows(40, 6), {}),
+    "a file": ("unit", 2, make_rows(40, 2), {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@each_sampler
+@each_solver
+def test_cases(monkeypatch, tmp_path, solver, sampler, case):
+    kind, n_components, X, options = CASES[case]
+    priors = BY_FEATURE if case == "priors by feature" else {}
+    model = GaussianMixtureModel(n_components, covariance_type=kind, **priors)
+    if case == "a dead component":
+        weights = np.array([0.4, 0.0, 0.6])
+        options = {"params": start_at(model, X)._replace(weights=weights)}
+    if case == "many draws" and sampler is SAMPLERS[1]:
+        sampler = ExactDraws(n_draws=300)
+    if case == "blocks of few long rows":
+        monkeypatch.setattr(sweeps, "MOST_VALUES", 10)
+    if case == "a file":
+        np.save(tmp_path / "X.npy", X)
+        X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    swept, general = run_both(monkeypatch, model, sampler, solver, X, **options)
+    if case == "a dead component":
+        assert general.history.events["degenerate"] >= 150
+    if case == "many draws" and sampler is not SAMPLERS[0] and solver.remembers_rows:
+        assert swept.solver.own.latents.values.dtype == np.uint16
+    assert_same(swept, general)
 
 
 @pytest.mark.parametrize("average", [True, 2, "random"])
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
+@each_sampler
 @pytest.mark.parametrize(
     "solver", [*SOLVERS, VRTTEM(epoch_length=23)], ids=lambda solver: solver.sweep_name
 )
@@ -258,37 +284,8 @@ def test_blocks_segments_and_averages(monkeypatch, solver, sampler, average):
     assert_same(swept, general)
 
 
-def test_blocks_are_small_when_rows_are_long(monkeypatch):
-    monkeypatch.setattr(sweeps, "MOST_VALUES", 10)
-    model = GaussianMixtureModel(2, covariance_type="diag")
-    X = make_rows(40, 6)
-    assert_same(*run_both(monkeypatch, model, ExactDraws(), FITTEM(), X))
-
-
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
-def test_many_draws(monkeypatch, solver):
-    model = GaussianMixtureModel(2, covariance_type="unit")
-    swept, general = run_both(
-        monkeypatch, model, ExactDraws(n_draws=300), solver, make_rows(50, 1)
-    )
-    if solver.remembers_rows:
-        assert swept.solver.own.latents.values.dtype == np.uint16
-    assert_same(swept, general)
-
-
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
-def test_dead_component(monkeypatch, solver, sampler):
-    model = GaussianMixtureModel(3, covariance_type="spherical")
-    X = make_rows(50, 2)
-    start = start_at(model, X)._replace(weights=np.array([0.4, 0.0, 0.6]))
-    swept, general = run_both(monkeypatch, model, sampler, solver, X, params=start)
-    assert general.history.events["degenerate"] >= 150
-    assert_same(swept, general)
-
-
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
+@each_sampler
 # With rho = 1, statistics of draws are on a lattice that includes the boundary.
 @pytest.mark.parametrize("solver", [VRTTEM(rho=0.97), FITTEM(rho=0.97)])
 def test_infeasible_statistics(monkeypatch, solver, sampler, covariance_type):
@@ -324,17 +321,6 @@ def test_constant_rows(monkeypatch, solver, covariance_type):
     assert_same(swept, general)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
-def test_far_row(monkeypatch, solver, sampler):
-    # The densities of the last row underflow, so that only its distances count.
-    model = GaussianMixtureModel(3, covariance_type="unit")
-    X = make_rows(40, 1)
-    X[-1] = 1e6
-    swept, general = run_both(monkeypatch, model, sampler, solver, X)
-    assert_same(swept, general)
-
-
 @pytest.mark.parametrize("average", [False, 0])
 def test_first_row_starts_online_em(monkeypatch, average):
     model = GaussianMixtureModel(2, covariance_type="unit")
@@ -367,19 +353,10 @@ def test_huge_row(far):
         assert np.isfinite(field).all()
 
 
-def test_rows_in_a_file(monkeypatch, tmp_path):
-    X = make_rows(40, 2)
-    np.save(tmp_path / "X.npy", X)
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    model = GaussianMixtureModel(2, covariance_type="unit")
-    swept, general = run_both(monkeypatch, model, ExactDraws(), ISAEM(), mapped)
-    assert_same(swept, general)
-
-
 @pytest.mark.parametrize("batch_size", [1, 3])
 @pytest.mark.parametrize("by_buffers", [False, True])
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
+@each_sampler
+@each_solver
 def test_shuffled_rows(
     monkeypatch, memory_budget, solver, sampler, by_buffers, batch_size
 ):
@@ -394,14 +371,6 @@ def test_shuffled_rows(
     swept, general = run_both(monkeypatch, model, sampler, solver, X, **options)
     assert swept.solver.iteration == (120 if batch_size == 1 else 42)
     assert_same(swept, general)
-
-
-@pytest.mark.parametrize("n_rows", [1, 2])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
-def test_hardly_any_rows(monkeypatch, solver, n_rows):
-    model = GaussianMixtureModel(1, covariance_type="diag")
-    X = make_rows(n_rows, 2)
-    assert_same(*run_both(monkeypatch, model, ExactDraws(), solver, X))
 
 
 def test_resumed_run():
