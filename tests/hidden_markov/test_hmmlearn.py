@@ -82,20 +82,21 @@ def test_gaussian(kind):
 @pytest.mark.parametrize("name", ["categorical", "poisson", "multinomial"])
 def test_counts_and_labels(name):
     rng, n = np.random.default_rng(0), sum(LENGTHS)
-    shares, rates = rng.dirichlet(np.ones(4), size=3), rng.uniform(2, 8, size=(3, 2))
     X, emission, init, peer, theirs = {
         "categorical": lambda: (
-            rng.integers(4, size=(n, 1)), name, {"probabilities": shares[:, None]},
-            hmm.CategoricalHMM(3, **FIXED), {"emissionprob_": shares},
+            rng.integers(4, size=(n, 1)), name,
+            {"probabilities": (p := rng.dirichlet(np.ones(4), size=3))[:, None]},
+            hmm.CategoricalHMM(3, **FIXED), {"emissionprob_": p},
         ),
         "poisson": lambda: (
-            rng.poisson(5, size=(n, 2)), name, {"rates": rates},
-            hmm.PoissonHMM(3, **FIXED), {"lambdas_": rates},
+            rng.poisson(5, size=(n, 2)), name,
+            {"rates": (p := rng.uniform(2, 8, size=(3, 2)))},
+            hmm.PoissonHMM(3, **FIXED), {"lambdas_": p},
         ),
         "multinomial": lambda: (
             rng.multinomial(12, rng.dirichlet(np.ones(4), size=n)), Multinomial(),
-            {"probabilities": shares},
-            hmm.MultinomialHMM(3, n_trials=12, **FIXED), {"emissionprob_": shares},
+            {"probabilities": (p := rng.dirichlet(np.ones(4), size=3))},
+            hmm.MultinomialHMM(3, n_trials=12, **FIXED), {"emissionprob_": p},
         ),
     }[name]()  # fmt: skip
     fitted_peer(peer, X, **theirs)
