@@ -281,13 +281,7 @@ def _weighted_moments(name, X, W, centre):
     K, d = W.shape[1], X.shape[1]
     sums = np.zeros(K), np.zeros((K, d))
     second = np.zeros((K, d, d) if name == "full_moments" else (K, d))
-    getattr(_kernels(), name)(
-        plain(X),
-        plain(centre),
-        plain(W),
-        *sums,
-        second,
-    )
+    getattr(_kernels(), name)(plain(X), plain(centre), plain(W), *sums, second)
     return *sums, second
 
 

@@ -35,9 +35,10 @@ from sktem.estimators.parameters import (
 )
 from sktem.estimators.weights import positive_rows
 from sktem.mixture import tensors
+from sktem.mixture.answers import Answers
 from sktem.mixture.emission_model import EmissionMixtureModel, EmissionMixtureParams
 from sktem.mixture.emission_start import start_responsibilities
-from sktem.mixture.face import Answers, MixtureEstimator
+from sktem.mixture.face import MixtureEstimator
 from sktem.mixture.given import (
     as_dtype,
     central_point,

@@ -1,0 +1,423 @@
+"""What fitted mixtures answer: labels, densities, criteria, draws, other mixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.choices import check_choice, check_number
+from sktem.e_step.random import drawing_generator
+from sktem.estimators.by_blocks import answer, total_over, weighted_sum
+from sktem.mixture.conditional import chosen_columns, conditioned, given_values
+from sktem.mixture.emission_model import completed_rows, drawn_completions
+from sktem.mixture.likelihood_ratio import likelihood_ratio_test
+
+__all__ = ["Answers", "MixtureAnswers"]
+
+
+class Answers(NamedTuple):
+    """Functions of rows that a fitted mixture answers by.
+
+    Attributes
+    ----------
+    log_density, labels, posterior : callable
+        Log-densities, most probable components, and probabilities of components.
+    """
+
+    log_density: Callable
+    labels: Callable
+    posterior: Callable
+
+
+class MixtureAnswers:
+    """Answers of estimators that have a model and its parameters."""
+
+    n_features_in_: int
+    random_state: Any
+    _fitted_model: Callable
+    _as_emissions: Callable
+    _of_columns: Callable
+    _given_row: Callable
+    _filled: Callable
+    _drawn: Callable
+    _validate: Callable
+    _seed: Callable
+
+    @property
+    def _check_block(self):
+        """Return a check of a block of rows, None for none."""
+        return None
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return the mean log-likelihood per row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the mean; a weight means repetition.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood.
+        """
+        total, n_samples = self._total_log_likelihood(X, sample_weight)
+        return total / n_samples
+
+    def score_samples(self, X, *, out=None):
+        """Return the log-density of what is observed of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features), or rows
+            Rows.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Log-densities, 0 for rows of which nothing is observed; an iterator of them
+            by blocks if X is read by blocks and ``out`` is not given.
+        """
+        return self._answered(X, self._answers().log_density, out)
+
+    def predict(self, X, *, out=None):
+        """Return the most probable component of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features), or rows
+            Rows.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Component labels; an iterator of them by blocks if X is read by blocks and
+            ``out`` is not given.
+        """
+        return self._answered(X, self._answers().labels, out)
+
+    def predict_proba(self, X, *, out=None):
+        """Return the posterior probability of each component for each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features), or rows
+            Rows.
+        out : array of shape (n_samples, n_components) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components) or iterator
+            Probabilities; an iterator of them by blocks if X is read by blocks and
+            ``out`` is not given.
+        """
+        return self._answered(X, self._answers().posterior, out)
+
+    def _answered(self, X, function, out):
+        return answer(self, X, function, out, self._check_block)
+
+    def _answers(self) -> Answers:
+        """Return functions of rows that answer."""
+        model, params = self._fitted_model()
+        functions = model.log_likelihood, model.predict, model.posterior
+        return Answers(*(partial(function, params=params) for function in functions))
+
+    def _total_log_likelihood(self, X, sample_weight):
+        """Return the log-likelihood of all rows, and how many rows that is."""
+        model, params = self._fitted_model()
+        terms = partial(_likelihood, model=model, params=params)
+        return total_over(self, X, sample_weight, terms, self._check_block)
+
+    def _n_parameters(self):
+        model, _ = self._fitted_model()
+        return model.n_parameters(self.n_features_in_)
+
+    def impute(self, X, method="mean"):
+        """Return a table with values in the place of what is missing.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows; NaN (None, NA) is missing.
+        method : {"mean", "draw", "mode"}, default="mean"
+            "mean" is the conditional mean given what is observed of the row, averaged
+            over the components (for labels their most probable one), "draw" a draw from
+            the conditional distribution, "mode" the most probable label, or the
+            conditional mean (for counts, the likeliest count) of the most probable
+            component.
+
+        Returns
+        -------
+        table of shape (n_samples, n_features)
+            A data frame for a data frame, else an array.
+        """
+        check_choice("method", method, ("mean", "draw", "mode"))
+        return self._completed(X, method, drawing_generator(self.random_state))
+
+    def _completed(self, X, method, rng):
+        """Return rows without holes, as given."""
+        model, params = self._fitted_model()
+        rows, _ = self._validate(X, reset=False)
+        twin, unshifted = self._as_emissions()
+        R = model.posterior(rows, params)
+        filled = completed_rows(twin.emission, unshifted.emission, R, rows, method, rng)
+        return self._filled(X, filled.astype(rows.dtype, copy=False))
+
+    def sample(self, n_samples=1, *, given=None):
+        """Draw rows from the fitted mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows; with ``given``, of completions of each of its rows.
+        given : table of shape (m, n_features) or None, default=None
+            Rows with holes: what is missing is drawn given what is observed.
+
+        Returns
+        -------
+        X : table of shape (n_samples, n_features) or (m * n_samples, n_features)
+            Rows, sorted by component; with ``given`` the completions of its first row,
+            then of the second, and so on. A data frame if the fit was to one with
+            labels.
+        y : ndarray of shape (n_samples,) or (m * n_samples,)
+            Their components.
+
+        Raises
+        ------
+        ValueError
+            If ``n_samples`` is below 1.
+        """
+        check_is_fitted(self, "weights_")
+        if n_samples < 1:
+            raise ValueError(
+                f"Invalid value for 'n_samples': {n_samples}. The sampling requires at "
+                "least one sample."
+            )
+        if given is None:
+            rows, labels = self._drawn(n_samples)
+        else:
+            given, _ = self._validate(given, reset=False)
+            twin, params = self._as_emissions()
+            rng = drawing_generator(self.random_state)
+            rows, labels = drawn_completions(twin, params, given, n_samples, rng)
+        return self._as_table(rows), labels
+
+    def _as_table(self, rows):
+        """Return drawn rows as a table."""
+        return rows
+
+    def bic(self, X, sample_weight=None):
+        """Return the Bayesian information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        float
+            The criterion.
+        """
+        total, n_samples = self._total_log_likelihood(X, sample_weight)
+        return -2 * total + self._n_parameters() * float(np.log(n_samples))
+
+    def aic(self, X, sample_weight=None):
+        """Return Akaike's information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        float
+            The criterion.
+        """
+        total, _ = self._total_log_likelihood(X, sample_weight)
+        return -2 * total + 2 * self._n_parameters()
+
+    def icl(self, X, sample_weight=None):
+        """Return the integrated completed likelihood criterion; lower is better.
+
+        It is BIC plus twice the entropy of the posterior probabilities, and so prefers
+        well separated components (Biernacki, Celeux and Govaert 2000).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        float
+            The criterion.
+        """
+        model, params = self._fitted_model()
+        terms = partial(_likelihood, model=model, params=params, with_entropy=True)
+        total, mass, entropy = total_over(
+            self, X, sample_weight, terms, self._check_block
+        )
+        bic = -2 * total + self._n_parameters() * float(np.log(mass))
+        return bic + 2 * entropy
+
+    def likelihood_ratio_test(self, X, *, n_bootstrap=99, n_jobs=None):
+        """Test whether one component less would do.
+
+        The likelihood ratio of a fit with as many components as this one and of one
+        with a component less is compared with those of samples of the smaller one
+        (McLachlan 1987): the usual distribution does not hold, as the smaller mixture
+        lies on the border of the larger one. Samples have the holes of the data.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            The rows of ``fit``.
+        n_bootstrap : int, default=99
+            Samples; the least p-value is ``1 / (n_bootstrap + 1)``.
+        n_jobs : int or None, default=None
+            Processes. The result does not depend on it.
+
+        Returns
+        -------
+        LikelihoodRatioTest
+            A tuple of ``statistic``, ``p_value``, ``n_components`` of the smaller
+            mixture and ``bootstrap``, the statistics of the samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sktem import StochasticEMGaussianMixture
+        >>> X = np.append(np.arange(10.0), 50 + np.arange(10.0))[:, None]
+        >>> mixture = StochasticEMGaussianMixture(2, random_state=0).fit(X)
+        >>> mixture.likelihood_ratio_test(X, n_bootstrap=9).p_value
+        0.1
+        """
+        check_number("n_bootstrap", n_bootstrap, Integral, 1)
+        model, params = self._as_emissions()
+        K = len(params.weights)
+        if K < 2:
+            raise ValueError("the mixture has one component: there is none less")
+        rows, _ = self._validate(X, reset=False)
+        settings = {"n_components": K - 1, "verbose": 0, "warm_start": False}
+        smaller = clone(self).set_params(**settings, **self._settings_of_rows())
+        seed, _ = self._seed()
+        return likelihood_ratio_test(smaller, rows, n_bootstrap, seed, n_jobs)
+
+    def _settings_of_rows(self):
+        """Return settings with which rows of numbers are fitted like the table."""
+        return {}
+
+    def marginal(self, columns):
+        """Return the mixture of some of the columns, the others integrated out.
+
+        Parameters
+        ----------
+        columns : int, str, list, slice or mask
+            Columns as in :class:`sklearn.compose.ColumnTransformer`; names are those of
+            the data frame of ``fit``.
+
+        Returns
+        -------
+        object
+            A fitted estimator of the same class for these columns, in this order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sktem import StochasticEMGaussianMixture
+        >>> X = np.array([[0.0, 2.0], [2.0, 4.0], [4.0, 9.0]])
+        >>> mixture = StochasticEMGaussianMixture().fit(X)
+        >>> mixture.marginal([1]).means_
+        array([[5.]])
+        """
+        model, params = self._as_emissions()
+        d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        others = chosen_columns(columns, d, names)
+        nothing = np.full(d, np.nan)
+        return self._of_columns(*conditioned(model, params, nothing, others), others)
+
+    def condition(self, columns, values):
+        """Return the mixture of the other columns, given the values of some.
+
+        Parameters
+        ----------
+        columns : int, str, list, slice or mask
+            Columns as in :class:`sklearn.compose.ColumnTransformer`; names are those of
+            the data frame of ``fit``.
+        values : array-like of shape (n_columns,)
+            Their values, or the value of one column; one that is NaN (None) is not
+            known, and its column is integrated out.
+
+        Returns
+        -------
+        object
+            A fitted estimator of the same class for the other columns, in the order
+            of the table. Its weights are the posterior probabilities of the components.
+
+        Raises
+        ------
+        TypeError
+            If the emission has no conditional distribution of its own kind.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sktem import StochasticEMGaussianMixture
+        >>> x = np.arange(10.0)
+        >>> mixture = StochasticEMGaussianMixture().fit(np.column_stack([x, 2 * x]))
+        >>> mixture.condition([0], [4.0]).means_.round(3)
+        array([[8.]])
+        """
+        model, params = self._as_emissions()
+        d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        columns = chosen_columns(columns, d, names)
+        others = np.setdiff1d(np.arange(d), columns)
+        if not len(others):
+            raise ValueError("values of all columns are given: none is left")
+        row = self._given_row(columns, given_values(columns, values))
+        return self._of_columns(*conditioned(model, params, row, others), others)
+
+    def _twin_of_columns(self, columns):
+        """Return an estimator with these settings, whose table has some columns."""
+        twin = clone(self).set_params(warm_start=False)
+        twin.n_features_in_ = len(columns)
+        if hasattr(self, "feature_names_in_"):
+            twin.feature_names_in_ = self.feature_names_in_[columns]
+        return twin
+
+
+def _likelihood(X, *, weights, model, params, with_entropy=False):
+    """Return log-likelihood, number and perhaps entropy of rows, summed."""
+    total = weighted_sum(model.log_likelihood(X, params), weights)
+    mass = float(len(X) if weights is None else weights.sum())
+    if not with_entropy:
+        return total, mass
+    terms = model.posterior(X, params)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(terms > 0, terms * np.log(terms), 0.0)
+    if weights is not None:
+        terms = terms * weights[:, None]
+    return total, mass, -float(terms.sum())
