@@ -189,6 +189,13 @@ def given_records(
     rows = np.arange(len(records)) if rows is None else rows
     if every:
         records = records.unknown()
+    elif estimator.log_density is not None:
+        records.refuse(
+            records.observed & (records["CENS"] != 0),
+            "log_density is not told of bounds (CENS): pass a residual_error, which "
+            "takes them, or set CENS to 0 and have bounds in a column of another name, "
+            "such as X.BLQ, that log_density reads",
+        )
     observed = ~np.isin(np.arange(records.n_subjects), records.unobserved)
     if not observed.any():
         raise ValueError("there are no observations among the records")

@@ -162,6 +162,12 @@ def test_a_log_density_with_predictions():
     assert own.log_likelihood() == pytest.approx(plain.log_likelihood(), abs=1e-3)
 
 
+def test_a_log_density_is_not_told_of_bounds(table):
+    fit = bolus(log_density=lambda p, X, y, f: norm.logpdf(y, f, 0.3))
+    with pytest.raises(ValueError, match=r"record 4 .*not told of bounds \(CENS\)"):
+        fit.fit(read_nonmem({**table, "CENS": (table["TIME"] == 4) * 1}))
+
+
 def test_kinds_that_the_model_does_not_have(table):
     # Neither a depot nor a peripheral compartment is observed: in NONMEM these have
     # amounts, which would be concentrations here.
