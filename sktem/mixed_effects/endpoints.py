@@ -37,9 +37,9 @@ class EndpointError(ResidualError):
     def __init__(self, errors, kinds=None):
         self.errors, self.kinds = dict(errors), kinds
         if kinds is not None:
-            self.on_logarithms = np.isin(
-                kinds,
-                [kind for kind, error in self.errors.items() if error.on_logarithms],
+            self.on_logarithms, self.has_mean = (
+                np.isin(kinds, [k for k, e in self.errors.items() if getattr(e, name)])
+                for name in ("on_logarithms", "has_mean")
             )
         self.regresses = all(error.regresses for error in self.errors.values())
         self.needs = "; ".join(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
+from types import SimpleNamespace
 from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.compartments.models import CompartmentModel
@@ -582,6 +583,10 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     def score(self, X, y=None, groups=None, sample_weight=None, events=None):
         """Return the coefficient of determination of the predictions.
 
+        Of records with observations of several CMT, which have other scales, it is the
+        mean of the coefficients of all of them, but for events and ordinal scores, the
+        predictions of which are no means.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or Records
@@ -600,16 +605,37 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         -------
         float
             R^2.
+
+        Raises
+        ------
+        ValueError
+            If no predictions are means.
         """
         self._in_memory(X, "score compares predictions with y")
         prediction = self.predict(X, groups=groups, events=events)
+        kinds, used = np.ones(len(prediction)), np.ones(len(prediction), dtype=bool)
+        y = None if y is None else np.asarray(y)
         if (indexed := as_records(self, X, y, groups, events)) is not None:
             records, rows = indexed
+            y, kinds = records["DV"][rows], np.maximum(records["CMT"][rows], 1)
             used = (records.observed & (records["CENS"] == 0))[rows]
-            y, prediction = records["DV"][rows][used], prediction[used]
-            if sample_weight is not None:
-                sample_weight = np.asarray(sample_weight)[used]
-        return float(r2_score(y, prediction, sample_weight=sample_weight))
+        check_consistent_length(y, prediction, sample_weight)
+        if (error := self.fitted_.model.error) is not None:
+            used &= error.on(SimpleNamespace(kinds=kinds)).has_mean
+        if not used.any():
+            raise ValueError(
+                "R^2 needs predictions that are means: there are none of "
+                f"residual_error={self.residual_error!r}"
+            )
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        scores = []
+        for kind in np.unique(kinds[used]):
+            of_kind = used & (kinds == kind)
+            weight = None if weights is None else weights[of_kind]
+            scores.append(
+                r2_score(y[of_kind], prediction[of_kind], sample_weight=weight)
+            )
+        return float(np.mean(scores))
 
     def simulate(self, X, groups=None, random_state=None, events=None):
         """Draw observations of new subjects.

@@ -127,6 +127,8 @@ class OrdinalOutcome(Outcome):
         Number of categories, at least 2.
     """
 
+    has_mean = False
+
     def __init__(self, n_categories):
         self.n_categories = n_categories
         self.slots = self.names = tuple(f"d{k}" for k in range(2, n_categories))
@@ -143,10 +145,6 @@ class OrdinalOutcome(Outcome):
         mean = above.sum(axis=0)
         ranks = 2 * np.arange(1, self.n_categories) - 1
         return np.sqrt(ranks @ above.reshape(len(ranks), -1) - mean.ravel() ** 2)
-
-    def weighted(self, y, f, g):
-        """Return NaN: predictions are no means."""
-        return np.full(np.shape(f), np.nan)
 
     def log_density(self, y, f, sigma, least):
         """Return the log-probability."""
@@ -179,6 +177,7 @@ class EventOutcome(Outcome):
     probability of no event.
     """
 
+    has_mean = False
     needs = "ones (events) and zeros, and hazards of sktem.compartments.Responses"
 
     def standard_deviation(self, f, sigma, least):

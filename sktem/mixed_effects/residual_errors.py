@@ -59,6 +59,8 @@ class ResidualError(ABC):
     regresses : bool
         Whether predictions are looked for by least squares at the start; by the density
         of observations otherwise.
+    has_mean : bool or ndarray of bool
+        Whether predictions are means of observations; of each row, where kinds differ.
     needs : str
         The observations and predictions that it is for.
     """
@@ -70,6 +72,7 @@ class ResidualError(ABC):
     relative: ClassVar[bool] = True
     on_logarithms: bool | np.ndarray = False
     regresses: bool = True
+    has_mean: bool | np.ndarray = True
     needs = "positive y and a positive model function"
 
     @property
@@ -86,9 +89,10 @@ class ResidualError(ABC):
         """Return g(f), on the logarithmic scale for errors of logarithms."""
 
     def weighted(self, y, f, g):
-        """Return residuals in units of their standard deviations g."""
+        """Return residuals over their standard deviations g, NaN without a mean."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(self.on_logarithms, np.log(y) - np.log(f), y - f) / g
+            rest = np.where(self.on_logarithms, np.log(y) - np.log(f), y - f) / g
+        return np.where(self.has_mean, rest, np.nan)
 
     def log_density(self, y, f, sigma, least: float):
         """Return the log-density of observations given predictions."""

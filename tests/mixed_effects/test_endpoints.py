@@ -4,14 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from sklearn.metrics import r2_score
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import (
     OneCompartment,
     Reparametrized,
+    Responses,
     TwoCompartment,
     read_nonmem,
 )
+from sktem.evaluation import output_table, visual_predictive_check
 from sktem.mixed_effects.endpoints import residual_error_of
 
 PSI = {"CL": 1.0, "V1": 20.0, "Q": 2.0, "V2": 40.0}
@@ -166,6 +169,72 @@ def test_a_log_density_is_not_told_of_bounds(table):
     fit = bolus(log_density=lambda p, X, y, f: norm.logpdf(y, f, 0.3))
     with pytest.raises(ValueError, match=r"record 4 .*not told of bounds \(CENS\)"):
         fit.fit(read_nonmem({**table, "CENS": (table["TIME"] == 4) * 1}))
+
+
+@pytest.fixture(scope="module")
+def of_two_kinds(table):
+    """Concentrations, and an event or the end of the study, of each subject."""
+    rng = np.random.default_rng(5)
+    time = np.minimum(rng.exponential(10, len(np.unique(table["ID"]))), 12.0)
+    events = pd.DataFrame(
+        {"ID": np.unique(table["ID"]), "TIME": time, "AMT": 0.0, "CMT": 2,
+         "DV": (time < 12) * 1.0}
+    )  # fmt: skip
+    noise = 1 + 0.1 * rng.standard_normal(len(table["DV"]))
+    plain = pd.DataFrame({**table, "DV": table["DV"] * noise, "CMT": 1})
+    both = pd.concat([plain, events])
+    return both.sort_values(["ID", "TIME"], kind="stable", ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def joint_fit(of_two_kinds):
+    model = Responses(
+        OneCompartment(),
+        hazards={2: lambda p, records, c: p.H0 + 0 * c},
+        parameters=["H0"],
+    )
+    return bolus(
+        model=model, parameters={"CL": 2.0, "V": 20.0, "H0": 0.1}, max_iter=15, tol=0,
+        residual_error={1: "proportional", 2: "event"},
+    ).fit(of_two_kinds)  # fmt: skip
+
+
+def test_checks_compare_observations_of_one_kind(of_two_kinds, joint_fit):
+    options = {"n_simulations": 50, "random_state": 0}
+    with pytest.raises(ValueError, match=r"of CMT \[1, 2\]: pass kind"):
+        visual_predictive_check(joint_fit, of_two_kinds, **options)
+    with pytest.raises(ValueError, match=r"among the CMT \[1, 2\], got 3"):
+        visual_predictive_check(joint_fit, of_two_kinds, kind=3, **options)
+    check = visual_predictive_check(joint_fit, of_two_kinds, kind=1, **options)
+    alone = of_two_kinds[(of_two_kinds.CMT == 1) & (of_two_kinds.AMT == 0)]
+    for time, observed in zip(check.centres, check.observed.T, strict=True):
+        values = alone.DV[alone.TIME == time]
+        np.testing.assert_allclose(observed, np.quantile(values, [0.05, 0.5, 0.95]))
+    events = visual_predictive_check(joint_fit, of_two_kinds, kind=[2], **options)
+    assert events.counts.sum() == of_two_kinds.ID.nunique()
+    assert set(np.unique(events.median)) <= {0.0, 0.5, 1.0}
+
+
+def test_coefficients_of_determination_are_those_of_each_kind(of_two_kinds, joint_fit):
+    used = ((of_two_kinds.CMT == 1) & (of_two_kinds.AMT == 0)).to_numpy()
+    y, f = of_two_kinds.DV[used], joint_fit.predict(of_two_kinds)[used]
+    wanted = r2_score(y, f)  # events have no means
+    assert joint_fit.score(of_two_kinds) == pytest.approx(wanted, rel=1e-12)
+    with pytest.raises(ValueError, match="predictions that are means"):
+        joint_fit.score(of_two_kinds[of_two_kinds.CMT == 2])
+    found = output_table(joint_fit)
+    assert (np.isnan(found.RES) == (found.CMT == 2)).all()
+    assert (np.isnan(found.IRES) == (found.CMT == 2)).all()
+    # Two scales count alike.
+    two = of_two_kinds.copy()
+    late = used & (two.TIME >= 2)
+    two.loc[late, "CMT"] = 7
+    fit = bolus(residual_error={1: "constant", 7: "constant"}, max_iter=15, tol=0)
+    two = two[two.CMT != 2]
+    f, y = fit.fit(two).predict(two), two.DV.to_numpy()
+    parts = [(two.AMT == 0) & (two.CMT == kind) for kind in (1, 7)]
+    wanted = np.mean([r2_score(y[part], f[part]) for part in parts])
+    assert fit.score(two) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_kinds_that_the_model_does_not_have(table):

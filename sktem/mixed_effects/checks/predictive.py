@@ -207,6 +207,7 @@ def visual_predictive_check(
     groups=None,
     *,
     events=None,
+    kind=None,
     time=None,
     bins="auto",
     quantiles=(0.05, 0.5, 0.95),
@@ -235,6 +236,9 @@ def visual_predictive_check(
         Subjects, also new ones; None only for a model without random effects.
     events : Doses, data frame, dict or None, default=None
         Doses of the subjects, as in ``fit``.
+    kind : int, list of int or None, default=None
+        CMT of the observations that are compared; a list, of those measured on the same
+        scale. None means all, where there is one.
     time : str, int or None, default=None
         Column that is binned; None means the last input of a model of the library, or
         the only column.
@@ -263,8 +267,8 @@ def visual_predictive_check(
     Raises
     ------
     ValueError
-        For quantiles or levels outside (0, 1), too few simulations, wrong bins, or a
-        model with ``log_density``.
+        For quantiles or levels outside (0, 1), too few simulations, wrong bins, a model
+        with ``log_density``, or observations of several CMT without ``kind``.
 
     Examples
     --------
@@ -297,7 +301,7 @@ def visual_predictive_check(
             f"n_simulations must be an integer of at least {least} for level={level!r},"
             f" got {n_simulations!r}"
         )
-    rows = check_rows(estimator, X, y, groups, events)
+    rows = check_rows(estimator, X, y, groups, events).of_kind(kind)
     column = time_column(estimator, time)
     edges, bin_indices = bin_times(rows.X[:, column], bins)
     inside = bin_indices >= 0

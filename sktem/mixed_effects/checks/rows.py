@@ -77,6 +77,30 @@ class CheckedRows(NamedTuple):
         """Side of bounds, 0 for values, or None."""
         return None if self.records is None else self.records["CENS"][self.used]
 
+    def of_kind(self, kind=None) -> CheckedRows:
+        """Return the rows of a kind or several, None for the only one there is."""
+        if self.kinds is None:
+            if kind is not None:
+                raise ValueError("kind is for records, whose CMT says it")
+            return self
+        known = np.unique(self.kinds).tolist()
+        wanted = known if kind is None else np.atleast_1d(kind).tolist()
+        if unknown := [one for one in wanted if one not in known]:
+            raise ValueError(f"kind must be among the CMT {known}, got {unknown[0]!r}")
+        if kind is None and len(known) > 1:
+            raise ValueError(
+                f"there are observations of CMT {known}: pass kind, one of them, or a "
+                "list of those that are measured on the same scale"
+            )
+        chosen, used = np.isin(self.kinds, wanted), self.used.copy()
+        used[used] = chosen
+        return self._replace(
+            X=self.X[chosen],
+            y=self.y[chosen],
+            subjects=self.subjects[chosen],
+            used=used,
+        )
+
     def predicted(self, estimator, individual=False):
         """Predict, with random effects of zero or the modes of known subjects."""
         fitted = estimator.fitted_

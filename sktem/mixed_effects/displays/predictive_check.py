@@ -77,6 +77,7 @@ class VisualPredictiveCheckDisplay:
         groups=None,
         *,
         events=None,
+        kind=None,
         time=None,
         bins="auto",
         quantiles=(0.05, 0.5, 0.95),
@@ -102,6 +103,9 @@ class VisualPredictiveCheckDisplay:
             Subjects, also new ones; None only for a model without random effects.
         events : Doses, data frame, dict or None, default=None
             Doses of the subjects, as in ``fit``.
+        kind : int, list of int or None, default=None
+            CMT of the observations that are compared, as in
+            :func:`sktem.evaluation.visual_predictive_check`.
         time : str, int or None, default=None
             Column that is binned; None means the last input of a model of the library,
             or the only column.
@@ -136,6 +140,7 @@ class VisualPredictiveCheckDisplay:
             y,
             groups,
             events=events,
+            kind=kind,
             time=time,
             bins=bins,
             quantiles=quantiles,

@@ -21,10 +21,12 @@ def output_table(estimator):
     -------
     DataFrame
         One row for each observation, sorted by subject: ID, the inputs (TIME and CMT of
-        records), DV, PRED with random effects of zero, IPRED with the modes, RES and
-        IRES, IWRES (NaN for bounds), CENS where there are some, ``ETA_`` and the name
-        of each random parameter, ``KAPPA_`` for occasions, and the parameters of the
-        row. It needs pandas; ``to_csv`` writes it.
+        records), DV, PRED with random effects of zero, IPRED with the modes (the
+        density of an event, or the probability of none), RES and IRES (NaN for events
+        and ordinal scores, whose predictions are no means), IWRES (NaN for bounds too),
+        CENS where there are some, ``ETA_`` and the name of each random parameter,
+        ``KAPPA_`` for occasions, and the parameters of the row. It needs pandas;
+        ``to_csv`` writes it.
 
     Raises
     ------
@@ -56,6 +58,7 @@ def output_table(estimator):
     if not rows.in_memory:
         raise ValueError("subjects must be in memory, not read by blocks")
     owner, numeric = rows.subject_of_row, fitted.params.numeric
+    has_mean = model.error.on(rows).has_mean
     names = rows.names or [f"x{j}" for j in range(rows.inputs.shape[1])]
     means = model.prior_moments(rows, fitted.params)[0]
     f, weighted = fitted.individual_rows()
@@ -66,8 +69,8 @@ def output_table(estimator):
         "DV": rows.y,
         "PRED": population,
         "IPRED": f,
-        "RES": rows.y - population,
-        "IRES": rows.y - f,
+        "RES": np.where(has_mean, rows.y - population, np.nan),
+        "IRES": np.where(has_mean, rows.y - f, np.nan),
         "IWRES": weighted,
     }
     if rows.censored is not None:
