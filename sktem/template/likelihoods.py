@@ -30,6 +30,9 @@ class Stage(NamedTuple):
         How many take part at most.
     afresh : bool
         Whether to search from no deformation and keep what is better.
+    hold : float
+        Share of the expected gain of a step from which on its matrix serves the next
+        one: predictions take half the time.
     """
 
     levels: np.ndarray
@@ -37,10 +40,11 @@ class Stage(NamedTuple):
     behind: float = np.inf
     n_classes: float = np.inf
     afresh: bool = False
+    hold: float = 0.5
 
     def how(self) -> dict:
         """Return the options of a search."""
-        options = {"levels": self.levels, "hold": HOLD}
+        options = {"levels": self.levels, "hold": self.hold}
         if self.least_gain is not None:
             options["gains"] = (self.least_gain, self.least_gain)
         return options
@@ -65,10 +69,6 @@ class Searches(NamedTuple):
     last: Stage = Stage(np.ones(1), 0.01, 1.0, 4)
     poor: float = 3.5
     again: Stage = Stage(ModeSearch().levels[1:], None, n_classes=6, afresh=True)
-
-
-#: Share of the expected gain of a step from which on its matrix serves the next one.
-HOLD = 0.5
 
 
 class Likelihoods:

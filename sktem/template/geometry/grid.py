@@ -373,7 +373,7 @@ class ImageGrid:
         left, values, _ = np.linalg.svd(fields, full_matrices=False)
         Z, squares = (factor @ left[:, :k]).T, values**2
         # The sign is free: make the largest coefficient positive.
-        largest = Z[np.arange(k), np.abs(Z).argmax(axis=1)]
+        largest = Z[np.arange(len(Z)), np.abs(Z).argmax(axis=1)]
         return Z * np.sign(largest)[:, None], squares[:k] / squares.sum()
 
     @cached_property
