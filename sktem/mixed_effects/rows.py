@@ -248,6 +248,14 @@ class SubjectRecords:
             '(AMT, EVID), set MDV to 1, or pass residual_error="combined"',
         )
 
+    def begun_late(self):
+        """Return the labels of subjects who are dosed later than they are followed."""
+        time, offsets = self.records["TIME"], self.records.offsets
+        first, last = time[offsets[:-1]], time[offsets[1:] - 1]
+        late = (first < last) & (last < 2 * first)
+        late &= ~self.records.observed[offsets[:-1]]
+        return self.records.labels[late].tolist()
+
     def never_dosed(self, y, f):
         """Return the labels of subjects whose values all come before any dose.
 

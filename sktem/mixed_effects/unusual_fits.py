@@ -11,6 +11,7 @@ from scipy.stats import chi2
 from sktem.mixed_effects.endpoints import EndpointError
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.standard_errors import at_bounds
+from sktem.mixed_effects.outcomes import EventOutcome
 from sktem.mixed_effects.residual_errors import ProportionalError
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
@@ -280,6 +281,14 @@ def _doubtful_values(model, rows):
         return []
     censored = np.zeros(len(rows.y)) if rows.censored is None else rows.censored
     messages = []
+    errors = getattr(model.error, "errors", {1: model.error}).values()
+    has_events = any(isinstance(error, EventOutcome) for error in errors)
+    if has_events and (late := rows.events.begun_late()):
+        messages.append(
+            f"Hazards are integrated from time 0, and subjects such as {late[:3]} have "
+            "no record for longer than they were followed: count time from the "
+            "beginning of the observation."
+        )
     relative = _with_relative_error(model.error, rows)
     if (relative & (censored == 1) & (rows.y <= 0)).any():
         messages.append(

@@ -8,6 +8,7 @@ from scipy.stats import bernoulli, nbinom, norm, poisson
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, Responses, read_nonmem
+from sktem.exceptions import FitWarning
 from sktem.mixed_effects.endpoints import residual_error_of
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
 
@@ -242,6 +243,27 @@ def test_counts_of_models_that_are_compiled(name):
         ).fit(X, y, groups, pd.DataFrame(events) if events else None)
         found.append([fit.log_likelihood(), *fit.population_parameters_.values()])
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-4)
+
+
+def test_times_that_do_not_begin_at_zero():
+    # The hazard would be integrated over the days before the study too.
+    columns = dict(study().columns)
+
+    def fit():
+        return NonlinearMixedEffectsRegressor(
+            model(),
+            parameters={"CL": 1.5, "V": 12.0, "MEAN": 4.0, "H0": 0.03, "BETA": 0.1},
+            transforms={"BETA": "normal"},
+            omega=["CL"],
+            residual_error={2: "proportional", 3: "event", 4: "poisson"},
+            max_iter=2,
+            tol=0,
+        ).fit(read_nonmem(columns))
+
+    fit()
+    columns["TIME"] = columns["TIME"] + 1000
+    with pytest.warns(FitWarning, match=r"from time 0, and subjects such as \[0, 1, 2"):
+        fit()
 
 
 def test_wrong_use():
