@@ -72,9 +72,8 @@ def test_fits_of_rows_with_holes_end_where_the_truth_leads(emission):
 
         def score(init_params, X=X, seed=seed):
             mixture = StochasticEMMixture(
-                8, emission=emission, random_state=seed, init_params=init_params,
-                tol=1e-4,
-            )  # fmt: skip
+                8, emission=emission, random_state=seed, init_params=init_params
+            )
             return mixture.fit(X).score(X)
 
         best = score(lambda *_, given=labels: given)
