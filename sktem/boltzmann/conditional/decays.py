@@ -37,9 +37,18 @@ class DecaySearch:
     def folds_of(self, X, y, n_rows):
         """Return the part of each row, -1 for none: equal rows are in one part.
 
-        The weights of all rows add up to `n_rows`.
+        The weights of all rows add up to `n_rows`. Where rows are mostly equal to some
+        others, as inputs of few categories are, so will new rows be: copies are then in
+        several parts.
         """
         keys = np.array([crc32(row.tobytes()) for row in np.hstack([X, y])])
+        distinct, inverse = np.unique(keys, return_inverse=True)
+        if len(keys) >= self.n_folds * len(distinct):
+            order = np.argsort(inverse, kind="stable")
+            begins = np.searchsorted(inverse[order], np.arange(len(distinct)))
+            copies = np.empty(len(keys), np.int64)
+            copies[order] = np.arange(len(keys)) - begins[inverse[order]]
+            keys = keys + copies
         parts = keys % self.n_folds
         every = max(1, int(np.ceil(n_rows / self.n_rows)))
         parts[keys // self.n_folds % every > 0] = -1

@@ -260,3 +260,27 @@ def test_no_seed_stays_at_the_linear_solution(make):
     assert max(found) < min(found) + 0.1
     # The negative control: a single start from small weights.
     assert make is not rings or max(losses(FromSmallWeights, 4)) > max(found) + 0.1
+
+
+def categories(rng, n):
+    """Return one-hot inputs of few categories, and labels that are sums of two."""
+    first, second = rng.integers(0, 4, (2, n))
+    return np.hstack([np.eye(4)[first], np.eye(4)[second]]), (first + second) % 3
+
+
+def test_copies_of_rows_choose_a_penalty():
+    rng = np.random.default_rng(0)
+    inputs, labels = categories(rng, 200)
+    machine = BoltzmannMachineClassifier(8, random_state=0).fit(inputs, labels)
+    new, true = categories(rng, 500)
+    assert machine.score(new, true) > 0.95
+    # Of many rows some of each kind are taken, and weights count as before elsewhere.
+    inputs, labels = categories(rng, 20_000)
+    search = BoltzmannMachineClassifier.decay_search
+    parts = search.folds_of(inputs, labels[:, None], 20_000)
+    counts = np.bincount(parts[parts >= 0], minlength=search.n_folds)
+    assert (np.abs(counts - 200) < 60).all()
+    apart = inputs + rng.normal(size=inputs.shape)
+    twice = np.repeat(apart[:500], 2, axis=0), np.repeat(labels[:500, None], 2, axis=0)
+    parts = search.folds_of(*twice, 1000)
+    np.testing.assert_array_equal(parts[::2], parts[1::2])

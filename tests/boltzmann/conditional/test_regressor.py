@@ -243,7 +243,7 @@ def test_bad_outputs():
 
 def held_out(rows, y, **given):
     """Return how much more likely new rows are than under a line, a row."""
-    machine = BoltzmannMachineRegressor(random_state=0, **given)
+    machine = BoltzmannMachineRegressor(4, random_state=0, **given)
     line = BoltzmannMachineRegressor(0)
     half = len(rows) // 2
     found = [
