@@ -25,7 +25,8 @@ class Search(NamedTuple):
     windows : tuple of int
         Rows of the windows whose means and deviations are clustered; 1 are rows.
     random : int
-        Further starts, from clusters about random rows.
+        Further starts, from clusters about random rows and random windows in turn:
+        those suit states that change fast, these states that last.
     most_rows : int
         Rows of the sequences on which starts are compared, about.
     stages : tuple of (int, int)
@@ -38,7 +39,7 @@ class Search(NamedTuple):
     """
 
     windows: tuple[int, ...] = (1, 3, 7, 21)
-    random: int = 8
+    random: int = 24
     most_rows: int = 20_000
     stages: tuple[tuple[int, int], ...] = ((12, 99), (40, 6), (150, 3))
     settled: float = 1e-7
@@ -231,17 +232,22 @@ def _starts(model, X, search, rng):
         return
     points = model.emission.points(X.X)
     values = np.nan_to_num(points)  # what is missing is at the mean
+    windows = [
+        values if size == 1 else _windows(values, X, size) for size in search.windows
+    ]
     past: list[np.ndarray] = []
-    for size in search.windows if len(values) >= K else ():
-        windows = values if size == 1 else _windows(values, X, size)
-        labels = k_means(windows, K, 2, int(rng.integers(2**31))).labels_
+    found_in = zip(search.windows, windows, strict=True)
+    for size, features in found_in if len(values) >= K else ():
+        labels = k_means(features, K, 2, int(rng.integers(2**31))).labels_
         if size == 1 and np.isnan(points).any():
             labels = settled(points, labels, K).labels
         if not any(np.array_equal(labels, old) for old in past):
             past.append(labels)
             yield _from_clusters(model, X, labels)
-    for _ in range(search.random):
-        labels = _about_random_rows(values, K, rng)
+    for i in range(search.random):
+        # Every second time the rows themselves.
+        features = windows[(1 + i // 2) % len(windows) if i % 2 else 0]
+        labels = _about_random_rows(features, K, rng)
         yield _from_clusters(model, X, labels)
 
 

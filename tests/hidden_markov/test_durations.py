@@ -379,7 +379,7 @@ def test_solvers_end_where_em_does(solver):
     options = {"durations": Durations("poisson", longest=20), "random_state": 0,
                "tol": 1e-8}  # fmt: skip
     em = HiddenMarkovModel(3, **options).fit(rows, lengths=lengths)
-    other = HiddenMarkovModel(3, solver=solver, max_iter=60, **options)
+    other = HiddenMarkovModel(3, solver=solver, max_iter=90, **options)
     other.fit(rows, lengths=lengths)
     gap = em.score(rows, lengths=lengths) - other.score(rows, lengths=lengths)
     assert abs(gap) < (2e-3 if solver == "saem" else 1e-5)
