@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sktem.compartments.records import COLUMNS, Records, named_columns
@@ -53,6 +55,21 @@ class Doses:
         n = len(self.columns["TIME"])
         self.columns.setdefault("EVID", np.ones(n))
         self.columns.pop("DV", None)
+        self._check_order()
+
+    def _check_order(self):
+        """Raise an error if time begins anew, for observations have no place then."""
+        time, kind = (np.asarray(self.columns[c], float) for c in ("TIME", "EVID"))
+        latest: dict[Any, float] = {}
+        owners = self.columns.get("ID", np.zeros(len(time)))
+        for i, owner in enumerate(owners.tolist()):
+            if kind[i] >= 3 and time[i] <= latest.get(owner, -np.inf):
+                raise ValueError(
+                    f"dose {i + 1}: TIME begins anew (EVID {kind[i]:g}), so that an "
+                    "observation's time does not say what comes before it: have doses "
+                    "and observations in one table of records (read_nonmem)"
+                )
+            latest[owner] = max(time[i], latest.get(owner, -np.inf))
 
     def __len__(self):
         """Return the number of doses."""

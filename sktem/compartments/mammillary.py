@@ -150,7 +150,7 @@ class _Mammillary(SolvedModel):
 
     def _events(self, records):
         """Return events; a zero-order absorption gives boluses a modelled duration."""
-        self._required_number(records, self._n_numbered)
+        self._check_doses(records)
         if self.absorption != "zero-order":
             return None
         events = events_of(records)

@@ -282,6 +282,11 @@ class SolvedModel(CompartmentModel):
     Subclasses say how amounts follow from steps, and what is observed.
     """
 
+    @property
+    @abstractmethod
+    def _n_numbered(self) -> int:
+        """How many compartments doses may name."""
+
     @abstractmethod
     def _amounts(self, records: Records, steps, psi: Psi) -> np.ndarray:
         """Return the amounts at the records, of shape (n_records, n_states)."""
@@ -332,6 +337,12 @@ class SolvedModel(CompartmentModel):
                     f"doses, {list(DOSING)}, got {name!r}"
                     f"{did_you_mean(name, self.parameters)}"
                 )
+            place = known_name.lstrip("".join(DOSING))
+            if known_name not in self.parameters and int(place or 0) > self._n_numbered:
+                raise ValueError(
+                    f"{name!r} is of doses into compartment {place}, but {self!r} has "
+                    f"{self._n_numbered} compartments for doses"
+                )
             if known_name in values or known_name in dosing:
                 raise ValueError(f"parameter {known_name!r} is given twice")
             target = values if known_name in self.parameters else dosing
@@ -341,13 +352,13 @@ class SolvedModel(CompartmentModel):
             raise ValueError(f"{self!r} needs the parameters {missing} too")
         return values, dosing
 
-    def _required_number(self, records, n_compartments):
+    def _check_doses(self, records):
         """Raise an error if a dose goes into a compartment that is not there."""
         kind = records["EVID"]
         doses = (kind == 1) | (kind == 4)
         records.refuse(
-            doses & (records["CMT"] > n_compartments),
-            f"CMT must be at most {n_compartments}, the compartments of {self!r}",
+            doses & (records["CMT"] > self._n_numbered),
+            f"CMT must be at most {self._n_numbered}, the compartments of {self!r}",
         )
 
 

@@ -152,6 +152,11 @@ class ODE(SolvedModel):
         self._record = _record(self.parameters)
 
     @property
+    def _n_numbered(self) -> int:
+        """Doses may name all compartments."""
+        return self.n_states
+
+    @property
     def kinds(self) -> tuple[int, ...]:
         """Kinds of observations: those of the outputs, or the compartments."""
         if isinstance(self.output, Mapping):
@@ -172,7 +177,7 @@ class ODE(SolvedModel):
 
     def _events(self, records):
         """Check the compartments of doses."""
-        self._required_number(records, self.n_states)
+        self._check_doses(records)
 
     def _initial(self, psi, rows):
         """Return the amounts at the beginning, one row for each of the parameters."""

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 
-__all__ = ["number_of", "read_table"]
+__all__ = ["hours_of", "number_of", "read_table"]
 
 
 def read_table(path, ignore):
     """Return the columns of a text file, numbers where all fields are numbers."""
     lines = _text(path).splitlines()
     lines = [line for line in lines if line.strip()]
+    # A table that NONMEM has written has a title.
+    lines = lines[1:] if lines and lines[0].startswith("TABLE NO.") else lines
     if not lines:
         raise ValueError(f"{path} is empty")
     separator = next((s for s in (",", "\t", ";") if s in lines[0]), None)
-    names = [_plain(field) for field in lines[0].lstrip("\ufeff#").split(separator)]
+    names = _fields(lines[0].lstrip("\ufeff#"), separator)
+    if twice := [name for k, name in enumerate(names) if name in names[:k]]:
+        raise ValueError(f"{path} has several columns {twice[0]!r}")
     rows = []
     are_comments = _comments(lines[1:], separator, ignore)
     for k, line in enumerate(lines[1:], start=2):
         if are_comments[k - 2]:
             continue
-        fields = [_plain(field) for field in line.split(separator)]
+        fields = _fields(line, separator)
         if len(fields) != len(names):
             raise ValueError(
                 f"{path}, line {k}: {len(fields)} fields, but {len(names)} names of "
@@ -45,7 +51,7 @@ def _comments(lines, separator, ignore):
     """Return which lines are left out, with a letter only if the others have none."""
     marks = [line.lstrip()[:1] for line in lines]
     firsts = [
-        _plain(line.split(separator)[0])
+        _fields(line, separator)[0]
         for line, mark in zip(lines, marks, strict=True)
         if mark not in ignore
     ]
@@ -56,9 +62,13 @@ def _comments(lines, separator, ignore):
     return [mark in ignore and bool(numbers or not mark.isalpha()) for mark in marks]
 
 
-def _plain(field):
-    """Return a field without blanks and quotation marks."""
-    return field.strip().strip('"').strip("'")
+def _fields(line, separator):
+    """Return the fields of a line without blanks and quotation marks."""
+    if separator is None:
+        fields = line.split()
+    else:
+        [fields] = csv.reader([line], delimiter=separator, skipinitialspace=True)
+    return [field.strip().strip('"').strip("'") for field in fields]
 
 
 def _text(path):
@@ -87,3 +97,11 @@ def number_of(value):
         if value != value or type(value).__name__ == "NAType":
             return np.nan
         raise
+
+
+def hours_of(value):
+    """Return a time as a number, of a clock in hours."""
+    if isinstance(value, str) and ":" in value:
+        parts = [float(part) for part in value.split(":")]
+        return float(sum(part / 60.0**k for k, part in enumerate(parts)))
+    return number_of(value)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sktem.choices import did_you_mean
-from sktem.compartments.record_files import number_of, read_table
+from sktem.compartments.record_files import hours_of, number_of, read_table
 
 __all__ = ["Records", "read_nonmem"]
 
@@ -17,8 +17,10 @@ __all__ = ["Records", "read_nonmem"]
 COLUMNS = {
     "ID": None, "TIME": None, "DV": np.nan, "AMT": 0.0, "RATE": 0.0, "II": 0.0,
     "ADDL": 0.0, "SS": 0.0, "CMT": 0.0, "EVID": None, "MDV": None, "CENS": 0.0,
-    "LIMIT": np.nan,
+    "LIMIT": np.nan, "DUR": None,
 }  # fmt: skip
+#: Times below may be those of a clock.
+HOURS_OF_DAY = 24.0
 
 
 class Records:
@@ -233,13 +235,20 @@ class Records:
         several = doses & ((columns["ADDL"] > 0) | ((steady > 0) & ~constant))
         whole = ("EVID", "ADDL", "SS", "CMT", "MDV", "CENS")
         for name in COLUMNS:
-            if name not in ("ID", "DV", "LIMIT"):
+            if name in columns and name not in ("ID", "DV", "LIMIT"):
                 self.refuse(~np.isfinite(columns[name]), f"{name} must be a number")
         for name in whole:
             self.refuse(columns[name] % 1 != 0, f"{name} must be an integer")
         self.refuse((kind < 0) | (kind > 4), "EVID must be 0, 1, 2, 3 or 4")
         self.refuse((steady < 0) | (steady > 2), "SS must be 0, 1 or 2")
         self.refuse(amount < 0, "AMT must not be negative")
+        if "DUR" in columns:
+            lasts = columns["DUR"]
+            self.refuse(lasts < 0, "DUR must not be negative")
+            self.refuse(
+                (lasts > 0) & ~np.isclose(lasts * rate, amount, rtol=1e-3),
+                "DUR is the duration of an infusion, AMT / RATE: RATE differs",
+            )
         self.refuse(np.abs(columns["CENS"]) > 1, "CENS must be -1, 0 or 1")
         limit, side = columns["LIMIT"], columns["CENS"]
         self.refuse(
@@ -268,6 +277,15 @@ class Records:
         time = columns["TIME"]
         back = np.r_[False, time[1:] < time[:-1]]
         back[self.offsets[:-1]] = False
+        for name in columns:
+            if str(name).upper() in ("DATE", "DAT1", "DAT2", "DAT3"):
+                new = np.r_[False, columns[name][1:] != columns[name][:-1]]
+                new[self.offsets[:-1]] = False
+                self.refuse(
+                    new & (time < HOURS_OF_DAY),
+                    f"{name} is another day, and days are not added to TIME: have TIME "
+                    f"since the first record of the subject, and no column {name}",
+                )
         self.refuse(
             back & (kind < 3),
             "TIME is before that of the record above (EVID 3 and 4 may begin anew): "
@@ -317,8 +335,15 @@ def _complete(columns, n):
     else:
         is_dose = (np.nan_to_num(full["AMT"]) > 0) | (np.nan_to_num(full["RATE"]) > 0)
         full["EVID"] = is_dose.astype(float)
+    # Of a dose the amount must be known, unless an infusion goes on for ever.
+    unknown = np.isin(full["EVID"], (1, 4)) & ~(full["RATE"] > 0)
     for name in ("AMT", "RATE", "II", "ADDL", "SS", "CMT", "CENS"):
-        full[name] = np.where(np.isnan(full[name]), COLUMNS[name], full[name])
+        missing = np.isnan(full[name]) & ~(unknown & (name == "AMT"))
+        full[name] = np.where(missing, COLUMNS[name], full[name])
+    if "DUR" in full:
+        full["DUR"] = lasts = np.nan_to_num(full["DUR"])
+        rates = full["AMT"] / np.where(lasts > 0, lasts, 1.0)
+        full["RATE"] = np.where((full["RATE"] == 0) & (lasts > 0), rates, full["RATE"])
     unobserved = (full["EVID"] != 0).astype(float)
     if "MDV" in full:
         full["MDV"] = np.where(np.isnan(full["MDV"]), unobserved, full["MDV"])
@@ -345,7 +370,7 @@ def _numbers(name, values):
     numbers = np.empty(len(values))
     for i, value in enumerate(values.tolist()):
         try:
-            numbers[i] = number_of(value)
+            numbers[i] = hours_of(value) if name == "TIME" else number_of(value)
         except (TypeError, ValueError):
             raise ValueError(
                 f"record {i + 1}: {name} must be a number, got {value!r}"
@@ -368,12 +393,13 @@ def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
         case.
 
         - ID: the subject, whose records are next to each other.
-        - TIME: in any unit, that of all rates.
+        - TIME: in any unit, that of all rates; a clock time such as 13:30 is in hours.
         - DV: the observation, or the limit of a censored one.
         - EVID: 0 observation, 1 dose, 2 other event, 3 reset of all amounts, 4 reset
           and then dose. Without the column, a record with AMT or RATE is a dose.
         - AMT, RATE: amount, and rate of an infusion: 0 for a bolus, -1 where the rate
           and -2 where the duration is a parameter of the model.
+        - DUR: duration of an infusion, AMT / RATE, in place of RATE.
         - ADDL, II: additional doses, and the time between doses.
         - SS: 1 for a steady state of doses at intervals of II that replaces the
           amounts, 2 for one that is added to them.

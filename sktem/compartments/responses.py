@@ -296,29 +296,33 @@ def _intervals(records, ends, dosing):
     subject = records.subject_of_record
     first = np.zeros(n, dtype=bool)
     first[records.offsets[:-1]] = True
-    begins = first | (kind >= 3)
+    # A reset ends neither the interval nor its risk, unless time begins anew.
+    begins = first | ((kind >= 3) & np.r_[False, time[1:] < time[:-1]])
     part = np.cumsum(begins) - 1
-    # Times at which additional doses come, and infusions end.
+    # Times at which doses come and infusions end; of steady states also before.
     doses = np.flatnonzero((kind == 1) | (kind == 4))
-    more = columns["ADDL"][doses].astype(np.int64) + 1
-    index = np.repeat(doses, more)
-    rank = np.arange(len(index)) - np.repeat(np.cumsum(more) - more, more)
-    dose_times = time[index] + rank * columns["II"][index]
-    rate, amount = columns["RATE"][index], columns["AMT"][index]
-    lasts = amount / np.where(rate > 0, rate, np.inf)
+    rate, amount, interval = (columns[c][doses] for c in ("RATE", "AMT", "II"))
+    lag, duration = np.zeros(len(doses)), np.zeros(len(doses))
     if dosing is not None:
-        dose_times = dose_times + dosing.lag[index]
-        amount = amount * dosing.bioavailability[index]
-        rate = np.where(rate == -1, dosing.rate[index], rate)
-        lasts = amount / np.where(rate > 0, rate, np.inf)
-        at_once = rate != -2
-        lasts = np.where(at_once, lasts, dosing.duration[index])
-    stop = dose_times + lasts
+        lag, duration = dosing.lag[doses], dosing.duration[doses]
+        amount = amount * dosing.bioavailability[doses]
+        rate = np.where(rate == -1, dosing.rate[doses], rate)
+    lasts = amount / np.where(rate > 0, rate, np.inf)
+    lasts = np.where(rate == -2, duration, lasts)
+    steady = (columns["SS"][doses] > 0) & (interval > 0)
+    before = np.where(steady, (lag + lasts) / np.where(steady, interval, 1.0), 0.0)
+    before = np.ceil(before).astype(np.int64)
+    more = before + columns["ADDL"][doses].astype(np.int64) + 1
+    index = np.repeat(np.arange(len(doses)), more)
+    rank = np.arange(len(index)) - np.repeat(np.cumsum(more) - more + before, more)
+    dose_times = time[doses][index] + lag[index] + rank * interval[index]
+    stop = dose_times + lasts[index]
+    index = doses[index]
     cut, of_part = np.r_[dose_times, stop], np.r_[part[index], part[index]]
     # Parts one after the other, so that times rise.
     low, span = time.min(), np.ptp(time) + 1.0
     keys = part * span + (time - low)
-    inside = cut - low < span
+    inside = (cut >= np.r_[time[index], time[index]]) & (cut - low < span)
     cut, of_part = cut[inside], of_part[inside]
     owner = np.searchsorted(keys, of_part * span + (cut - low))
     has_record = owner < n

@@ -61,7 +61,7 @@ class _Solver:
 
     def advance(self, t, elapsed, x, p, rates):
         """Return the amounts after a time."""
-        from scipy.integrate import solve_ivp
+        from scipy import integrate
 
         if elapsed <= 0 or np.isnan(x).any():
             return x
@@ -73,18 +73,20 @@ class _Solver:
         # What enters in the interval has a size too where nothing is there yet.
         entering = 1e-3 * elapsed * float(np.abs(slopes(t, x)).max())
         self.largest = max(self.largest, float(np.abs(x).max()), entering)
-        result = solve_ivp(
+        solver = getattr(integrate, self.method)(
             slopes,
-            (t, t + elapsed),
+            t,
             x,
-            self.method,
+            t + elapsed,
             rtol=model.rtol,
             atol=model.atol * max(self.largest, 1e-300),
-            t_eval=[t + elapsed],
         )
-        if not result.success:
-            return np.full(len(x), np.nan)
-        return result.y[:, -1]
+        with np.errstate(over="ignore", invalid="ignore"):  # of slopes without bounds
+            for _ in range(model.max_steps):
+                solver.step()
+                if solver.status != "running":
+                    break
+        return solver.y if solver.status == "finished" else np.full(len(x), np.nan)
 
     def steady_state(self, steps, s, start, p):
         """Return the amounts at a time since the last of doses without a beginning."""

@@ -30,7 +30,7 @@ __all__ = [
 
 #: Columns that say what is given; all others may be covariates.
 EVENTS = ("ID", "DV", "AMT", "RATE", "II", "ADDL", "SS", "EVID", "MDV", "CENS",
-          "LIMIT")  # fmt: skip
+          "LIMIT", "DUR")  # fmt: skip
 
 
 class GivenData(NamedTuple):

@@ -66,3 +66,7 @@ def test_wrong_tables():
         Doses({"TIME": [0.0], "AMT": [-1.0]}).with_observations(
             {"TIME": [1.0]}, groups=[0]
         )
+    again = {"ID": [1, 2, 1], "TIME": [5, 0, 0], "AMT": [1, 1, 1], "EVID": [1, 4, 4]}
+    with pytest.raises(ValueError, match="dose 3: TIME begins anew"):
+        Doses(again)
+    Doses({**again, "TIME": [0, 0, 5]})

@@ -386,6 +386,22 @@ def test_stiff_equations():
     np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["stiff", "non-stiff"])
+def test_equations_without_a_solution_end(method):
+    calls = []
+
+    def rhs(t, A, p):
+        calls.append(t)
+        assert len(calls) < 30_000
+        return (-np.inf if A[0] < 50 else -p.K * A[0],)
+
+    model = ODE(rhs, parameters=["K"], n_states=1, method=method, max_steps=1000)
+    found = model.predict(regimen(), {"K": 0.1})
+    late = np.array(regimen()["TIME"]) > np.log(2) / 0.1
+    assert np.isnan(found[late]).all()
+    np.testing.assert_allclose(found[~late][1:], 100 * np.exp(-0.1 * TIMES[~late[1:]]))
+
+
 def pairs(t, A, p):
     return [-sum({"K": p.VMAX / p.KM}.values()) * A[0] / (1 + A[0] / p.KM)]
 
@@ -487,6 +503,8 @@ def test_wrong_parameters():
         OneCompartment().predict(regimen(rate=-2), {"CL": 1.0, "V": 1.0})
     with pytest.raises(ValueError, match="CMT must be at most 2"):
         model.predict(regimen(3), {"CL": 1.0, "V": 1.0, "KA": 1.0})
+    with pytest.raises(ValueError, match="'f3' is of doses into compartment 3"):
+        model.predict(regimen(), {"CL": 1.0, "V": 1.0, "KA": 1.0, "f3": 0.5})
     with pytest.raises(ValueError, match="did you mean 'first-order'"):
         OneCompartment("first order")
 

@@ -121,6 +121,10 @@ WRONG = {
     "AMT must not be negative": {"AMT": [-1.0, 0, 0, 0, 0]},
     "CMT must be an integer": {"CMT": [1.5, 0, 0, 0, 0]},
     "needs SS 1": {"EVID": [1, 1, 0, 1, 0], "RATE": [0, 10, 0, 0, 0]},
+    "DUR must not be negative": {"DUR": [-1.0, 0, 0, 0, 0]},
+    "RATE differs": {"RATE": [5, 0, 0, 0, 0], "DUR": [100.0, 0, 0, 0, 0]},
+    "AMT must be a number": {"AMT": [np.nan, 0, 0, 1, 0], "EVID": [1, 0, 0, 1, 0]},
+    "days are not added": {"DAT2": [1, 1, 2, 1, 1]},
     "next to each other": {"ID": [1, 1, 2, 1, 1], "TIME": [0, 1, 1, 2, 3]},
     "'DV' must have the shape": {"DV": [1.0]},
 }
@@ -178,6 +182,36 @@ def test_doses_of_nothing_are_none():
     assert read_nonmem({**TABLE, **amounts}).undosed.tolist() == [
         False, False, False, True, True
     ]  # fmt: skip
+
+
+def test_infusions_by_their_duration():
+    given = {"ID": [1, 1], "TIME": [0, 3], "AMT": [100, 0]}
+    by_rate = read_nonmem({**given, "RATE": [50, 0]})
+    psi = {"CL": 1.0, "V": 10.0}
+    wanted = OneCompartment().predict(by_rate, psi)
+    for more in ({}, {"RATE": [50.0, 0]}, {"RATE": [".", "."]}):
+        records = read_nonmem({**given, "dur": [2, np.nan], **more})
+        np.testing.assert_array_equal(OneCompartment().predict(records, psi), wanted)
+
+
+def test_times_of_a_clock_are_in_hours():
+    times = read_nonmem({"ID": [1] * 3, "TIME": ["08:00", "9:30", "13:30:36"]})["TIME"]
+    np.testing.assert_allclose(times, [8, 9.5, 13.51])
+    dated = {"ID": [1, 1, 2], "DATE": [1, 1, 2], "TIME": [0, 1, 0]}
+    assert read_nonmem(dated)["DATE"].tolist() == [1, 1, 2]
+    # TIME that goes on has no need of dates.
+    read_nonmem({"ID": [1, 1], "DATE": [1, 2], "TIME": [0, 24]})
+
+
+def test_tables_as_programs_write_them(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("ID,TIME,NOTE\n1,0,\"a, b\"\n1,1,'c'\n", encoding="utf-8")
+    assert read_nonmem(path)["NOTE"].tolist() == ["a, b", "c"]
+    path.write_text("TABLE NO.  1\n ID TIME DV\n 1 0 2.5\n", encoding="utf-8")
+    assert read_nonmem(path)["DV"].tolist() == [2.5]
+    path.write_text("ID,TIME,DV,DV\n1,0,1,2\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="several columns 'DV'"):
+        read_nonmem(path)
 
 
 def test_resets_may_begin_anew():

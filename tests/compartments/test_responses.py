@@ -111,6 +111,36 @@ def test_hazards_are_cut_where_doses_arrive_after_a_lag(per_subject):
     assert np.abs(blind.predict(records, psi)[[1, 5, 6]] / wanted - 1).max() > 1e-4
 
 
+@pytest.mark.parametrize(
+    ("dose", "psi"), [({}, {"ALAG": 8.3}), ({"RATE": [10, 0]}, {})]
+)
+def test_hazards_are_cut_where_doses_before_a_steady_state_arrive(dose, psi):
+    """Those that are on their way, and infusions that run."""
+    records = {"ID": [1, 1], "TIME": [0, 13.0], "AMT": [100, 0], "SS": [1, 0],
+               "II": [6, 0], "ADDL": [2, 0], "CMT": [1, 2], "DV": [np.nan, 0],
+               **dose}  # fmt: skip
+    few, many = (
+        Responses(
+            OneCompartment(),
+            hazards={2: lambda p, r, c: 0.02 * np.exp(0.4 * c)},
+            n_nodes=n_nodes,
+        ).predict(records, {"CL": 2, "V": 20, **psi})[1]
+        for n_nodes in (8, 400)
+    )
+    assert few == pytest.approx(many, rel=1e-9)
+
+
+def test_a_reset_does_not_end_what_has_been_survived():
+    model = Responses(None, hazards={1: lambda p, r, c: p.H + 0 * c}, parameters=["H"])
+    records = {"ID": [1] * 3, "TIME": [0, 10, 13.0], "EVID": [2, 3, 0], "DV": [0] * 3}
+    found = model.predict(records, {"H": 0.1})
+    assert found[2] == pytest.approx(np.exp(-1.3))
+    # Time that begins anew does.
+    anew = {"ID": [1] * 4, "TIME": [0, 10, 2, 3.0], "EVID": [2, 0, 3, 0], "DV": [0] * 4}
+    found = model.predict(anew, {"H": 0.1})
+    np.testing.assert_allclose(found[[1, 3]], np.exp([-1.0, -0.1]))
+
+
 def test_hazard_of_an_ode_as_a_compartment():
     def rhs(t, A, p):
         return -p.CL / p.V * A[0], p.H0 * np.exp(p.BETA * A[0] / p.V)
