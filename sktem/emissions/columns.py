@@ -113,13 +113,15 @@ class Columns(Emission):
                 ]
         return self
 
-    def resolved(self, X):
+    def resolved(self, X, names=None):
         """Return the same blocks with indices of columns, and check them.
 
         Parameters
         ----------
         X : ndarray or data frame of shape (n, d)
             Rows.
+        names : sequence of str or None, default=None
+            Names of the columns of an array.
 
         Returns
         -------
@@ -151,7 +153,7 @@ class Columns(Emission):
                 raise ValueError(f"the block {name!r} cannot depend on rows before")
             if name in {known for known, _, _ in blocks}:
                 raise ValueError(f"there are two blocks with the name {name!r}")
-            indices = column_indices(X, columns)
+            indices = column_indices(X, columns, names)
             if not indices:
                 raise ValueError(f"the block {name!r} has no columns")
             for column in indices:
@@ -399,8 +401,17 @@ def _joined(parts, n_columns):
     )
 
 
-def column_indices(X: Any, columns: Any) -> list[int]:
-    """Return the indices of columns that are given as ColumnTransformer takes them."""
+def column_indices(X: Any, columns: Any, names: Any = None) -> list[int]:
+    """Return the indices of columns that are given as ColumnTransformer takes them.
+
+    ``names`` are those of the columns of an array.
+    """
     if callable(columns):
         columns = columns(X)
+    elif names is not None:
+        asked = np.ravel(np.asarray(columns, dtype=object)).tolist()
+        if asked and all(isinstance(name, str) for name in asked):
+            known = {str(name): index for index, name in enumerate(names)}
+            check_names("the table", asked, known, "columns")
+            columns = [known[name] for name in asked]
     return [int(index) for index in np.atleast_1d(_get_column_indices(X, columns))]

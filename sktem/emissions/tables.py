@@ -15,6 +15,7 @@ from sktem.emissions.categorical import Categorical
 from sktem.emissions.columns import Columns
 from sktem.emissions.names import EMISSIONS
 from sktem.emissions.negative_binomial import NegativeBinomial
+from sktem.rows.checked import checked_blocks
 
 __all__ = ["Table", "is_frame"]
 
@@ -37,6 +38,8 @@ class Table:
         categorical. "auto" takes columns of integers, also those that missing values
         have turned into floats, for counts with negative binomial distributions, and
         all other numbers for Gaussian.
+    names : sequence of str or None, default=None
+        Names of the columns of an array.
 
     Attributes
     ----------
@@ -46,7 +49,7 @@ class Table:
         Labels of each column of a categorical emission, in the order of their codes.
     """
 
-    def __init__(self, X, emission):
+    def __init__(self, X, emission, names=None):
         frame = is_frame(X)
         labels = label_columns(X) if frame else []
         if isinstance(emission, str):
@@ -59,7 +62,7 @@ class Table:
             )
         self.emission = clone(emission)
         if isinstance(emission, Columns):
-            self.emission = emission.resolved(X)
+            self.emission = emission.resolved(X, names)
             self.emission.emissions = [
                 (name, clone(block), columns)
                 for name, block, columns in self.emission.emissions
@@ -74,6 +77,40 @@ class Table:
                 if isinstance(block.n_categories, str):
                     counts = [len(self.categories[index]) for index in columns]
                     block.n_categories = [max(count, 1) for count in counts]
+
+    @classmethod
+    def of_rows(cls, source, emission) -> Table:
+        """Return the table of rows that are read by blocks.
+
+        Labels, and signs of integers for "auto", are found by a pass over the rows.
+
+        Parameters
+        ----------
+        source : Rows
+            The rows.
+        emission : str or Emission
+            As for an array.
+
+        Returns
+        -------
+        Table
+            The table.
+        """
+        d, names = source.n_columns, source.names
+        table = cls(np.ones((1, d), source.dtype), emission, names)
+        auto = isinstance(emission, str) and emission == "auto"
+        columns = range(d) if auto and source.dtype.kind in "iu" else table.categories
+        if not columns:
+            return table
+        values = [np.empty(0)] * d
+        for block in checked_blocks(source, d, allow_nan=True):
+            for j in columns:
+                distinct = np.unique(np.append(values[j], block[:, j]))
+                values[j] = distinct[:1] if auto else distinct
+        X = np.full((max(map(len, values)), d), np.nan)
+        for j, distinct in enumerate(values):
+            X[: len(distinct), j] = distinct
+        return cls(X.astype(source.dtype) if auto else X, emission, names)
 
     def _blocks(self, n_columns):
         """Yield emissions and the indices of their columns."""
@@ -122,6 +159,10 @@ class Table:
                     f"{_name(X, index)!r}"
                 )
         return rows
+
+    def check(self, X):
+        """Raise ValueError for labels or numbers that the emission cannot have."""
+        self.emission.check(self.encode(X) if self.has_labels else X)
 
     def decode(self, rows, names=None, like=None):
         """Return rows as a table of the kind of ``like``: labels for codes.
@@ -190,10 +231,8 @@ def _emission_of(X, name, labels):
     counts = []
     if name == "auto":
         name = "gaussian"
-        if is_frame(X):
+        if is_frame(X) or np.asarray(X).dtype.kind in "iu":
             counts = [j for j in numbers if _is_counts(_column(X, j))]
-        elif np.asarray(X).dtype.kind in "iu" and np.asarray(X).min() >= 0:
-            counts = numbers
     numbers = [index for index in numbers if index not in counts]
     blocks = [
         ("labels", Categorical(), labels),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length, get_tags
 
@@ -78,11 +81,11 @@ def each_block(estimator, X, sample_weight=None, check=None):
         if (weights < 0).any():
             raise ValueError("Negative values in data passed to `sample_weight`.")
     first = 0
-    nan = allows_nan(estimator)
+    nan, encode = allows_nan(estimator), _encoder(estimator)
     for block in checked_blocks(source, estimator.n_features_in_, check, nan):
         part = None if weights is None else weights[first : first + len(block)]
         if part is None or len(part) == len(block):
-            yield block, part
+            yield encode(block), part
         first += len(block)
     if weights is not None and len(weights) != first:
         raise ValueError(
@@ -102,9 +105,9 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
         raise ValueError("sample_weight needs X to be a single array")
     if source is not None:
         check_columns(estimator, source, reset=is_fresh())
-        nan = allows_nan(estimator)
+        nan, encode = allows_nan(estimator), _encoder(estimator)
         blocks = checked_blocks(source, estimator.n_features_in_, check, nan)
-        yield from ((block, None) for block in at_least_one(blocks))
+        yield from ((encode(block), None) for block in at_least_one(blocks))
         return
     weightless = sample_weight is not None and not np.any(numpy_of(sample_weight))
     if weightless:
@@ -142,6 +145,7 @@ def total_over(estimator, X, sample_weight, function, check=None):
         rows = checked_carrier(source, check, allows_nan(estimator))
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, rows)
+        function = partial(_of_encoded, function, _encoder(estimator))
         return rows.summed(function, sample_weight, size=budget.MEMORY.rows)
     sums = None
     for rows, weights in at_least_one(each_block(estimator, X, sample_weight, check)):
@@ -150,6 +154,20 @@ def total_over(estimator, X, sample_weight, function, check=None):
             values = tuple(a + b for a, b in zip(sums, values, strict=True))
         sums = values
     return sums
+
+
+def _encoder(estimator):
+    """Return a function that gives codes to labels in blocks of numbers."""
+    table: Any = getattr(estimator, "_table", None)
+    return table.encode if getattr(table, "has_labels", False) else _itself
+
+
+def _itself(rows):
+    return rows
+
+
+def _of_encoded(function, encode, rows, **options):
+    return function(encode(rows), **options)
 
 
 def weighted_sum(values, weights) -> float:
@@ -166,6 +184,7 @@ def answer(estimator, X, function, out, check=None):
     source = None if is_stream(X) else found_rows(X)
     if source is not None and source.is_remote and out is None:
         check_columns(estimator, source, reset=False)
+        function = partial(_of_encoded, function, _encoder(estimator))
         return source.answers(function, check, allows_nan(estimator))
     blocks = (function(block) for block, _ in each_block(estimator, X, None, check))
     return gathered(X, blocks, out)

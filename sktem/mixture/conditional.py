@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.choices import check_names
 from sktem.emissions.columns import column_indices
 
 __all__ = ["chosen_columns", "conditioned", "given_values"]
@@ -19,13 +18,7 @@ def chosen_columns(columns, n_features, names=None) -> np.ndarray:
         If a column is unknown or there twice, or there are none.
     """
     columns = list(columns) if isinstance(columns, (range, tuple)) else columns
-    if names is not None and not callable(columns):
-        asked = np.ravel(np.asarray(columns, dtype=object)).tolist()
-        if asked and all(isinstance(name, str) for name in asked):
-            known = {str(name): index for index, name in enumerate(names)}
-            check_names("the mixture", asked, known, "columns")
-            columns = [known[name] for name in asked]
-    indices = column_indices(np.empty((1, n_features)), columns)
+    indices = column_indices(np.empty((1, n_features)), columns, names)
     if not indices:
         raise ValueError("at least one column must be given")
     if len(set(indices)) < len(indices):

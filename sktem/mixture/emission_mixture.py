@@ -12,7 +12,7 @@ from sklearn.utils.validation import (
 )
 
 from sktem.e_step.random import drawing_generator
-from sktem.emissions.columns import Columns
+from sktem.emissions.observed import check_observed
 from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.by_blocks import checked_rows
 from sktem.estimators.parameters import (
@@ -257,16 +257,23 @@ class StochasticEMMixture(MixtureEstimator):
 
     def _validate(self, X, sample_weight=None, *, reset, ensure_min_samples=1):
         if reset and (source := found_rows(X)) is not None:
-            rows = checked_rows(
-                self, source, sample_weight, None, ensure_min_samples, allow_nan=True
+            self._learn_table(source)
+            rows, weights = checked_rows(
+                self,
+                source,
+                sample_weight,
+                self._check_block,
+                ensure_min_samples,
+                allow_nan=True,
             )
-            self._table = Table(rows[0].take(np.arange(1)), self.emission)
-            self._check_observed(block for _, block in rows[0].blocks())
-            return rows
+            self._check_columns(rows)
+            if self._table.has_labels:
+                rows = rows.mapped(self._table.encode)
+            return rows, weights
         X = self._as_rows(X, reset, ensure_min_samples)
         X, weights = positive_rows(X, sample_weight)
         if reset:
-            self._check_observed([X])
+            self._check_columns(X)
             empty = np.isnan(X).all(axis=1)
             if empty.any():
                 X, weights = X[~empty], None if weights is None else weights[~empty]
@@ -303,29 +310,28 @@ class StochasticEMMixture(MixtureEstimator):
             ensure_min_samples=ensure_min_samples,
         )
         if reset:
-            self._table = Table(X if is_frame(X) else rows, self.emission)
+            typed = is_frame(X) or np.asarray(X).dtype.kind in "iu"
+            self._table = Table(X if typed else rows, self.emission)
         return self._table.encode(rows) if self._table.has_labels else rows
 
-    def _check_observed(self, blocks):
-        """Raise if a column has never been observed."""
-        known = np.zeros(self.n_features_in_, dtype=bool)
-        for block in blocks:
-            known |= ~np.isnan(block).all(axis=0)
+    def _learn_table(self, source):
+        """Learn how the columns of rows that are read by blocks become numbers."""
+        self._table = Table.of_rows(source, self.emission)
+
+    @property
+    def _check_block(self):
+        """Return a check of a block, without the estimator."""
+        return self._table.check if hasattr(self, "_table") else None
+
+    def _check_columns(self, X):
+        """Raise if a column has never been observed, or rows depend on each other."""
         emission = self._table.emission
         if emission.order:
             raise ValueError(
                 f"rows of a mixture have no order, and {emission!r} depends on rows "
                 "before: take HiddenMarkovModel"
             )
-        if isinstance(emission, Columns):
-            used = np.concatenate([columns for _, _, columns in emission.emissions])
-            known[np.setdiff1d(np.arange(len(known)), used)] = True
-        if not known.all():
-            names = getattr(self, "feature_names_in_", np.arange(len(known)))
-            raise ValueError(
-                f"nothing has been observed of the columns {names[~known].tolist()}: "
-                "leave them out"
-            )
+        check_observed(X, getattr(self, "feature_names_in_", None), emission)
 
     # The parts of a fit ---------------------------------------------------------
 

@@ -20,6 +20,7 @@ from sktem.choices import check_choice
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.gaussian import Gaussian, GaussianParams
 from sktem.emissions.magnitudes import check_magnitude
+from sktem.emissions.observed import check_observed
 from sktem.emissions.tables import is_frame
 from sktem.estimators.by_blocks import checked_rows
 from sktem.estimators.parameters import (
@@ -45,7 +46,7 @@ from sktem.mixture.given import (
     check_given_parameters,
     override_start,
 )
-from sktem.mixture.incomplete import check_observed, has_holes
+from sktem.mixture.incomplete import has_holes
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
 from sktem.mixture.prior import GaussianMixturePrior
 from sktem.mixture.start import assigned_statistics, start_statistics

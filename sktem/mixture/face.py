@@ -29,6 +29,7 @@ from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.fit_warnings import warn_of_components
 from sktem.mixture.start import START_METHODS, chosen_rows
 from sktem.mixture.stream import MixtureStream
+from sktem.rows.sources import found_rows, is_stream
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
 
@@ -70,6 +71,9 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+    def _learn_table(self, source):
+        """Learn how the columns of rows that are read by blocks become numbers."""
 
     @unchanged_by_errors
     @with_callbacks
@@ -207,6 +211,8 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
                     f"n_components={self.n_components!r} needs rows that can be read "
                     "again: fit the first ones, then partial_fit goes on"
                 )
+        if not (self._begun() or is_stream(X)) and (source := found_rows(X)):
+            self._learn_table(source)
         chunks = each_chunk(
             self, X, sample_weight, lambda: not self._begun(), self._check_block
         )

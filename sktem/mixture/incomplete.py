@@ -33,7 +33,6 @@ from sktem.mixture.kernels import e_step as kernels
 from sktem.rows.held import carrier_of
 
 __all__ = [
-    "check_observed",
     "expected_statistics",
     "has_holes",
     "log_density",
@@ -61,19 +60,6 @@ def has_holes(X) -> bool:
             if not np.isnan(rows.array.sum()):
                 return False
     return rows.has_nan
-
-
-def check_observed(X, names=None) -> None:
-    """Raise if a column has never been observed."""
-    observed = np.zeros(X.shape[1], dtype=bool)
-    for _, block in carrier_of(X).blocks():
-        observed |= ~np.isnan(block).all(axis=0)
-    if not observed.all():
-        names = np.arange(len(observed)) if names is None else names
-        raise ValueError(
-            f"nothing has been observed of the columns {names[~observed].tolist()}: "
-            "leave them out"
-        )
 
 
 def _components(params):

@@ -68,7 +68,7 @@ class CheckedRows:
                 first = int(self.lengths.sum())
                 has_nan = check_finite(chunk, first, source.where(index), allow_nan)
                 self.has_nan |= has_nan
-                check_values(check, chunk, source.where(index))
+                check_values(check, chunk, first, source.where(index))
                 types.add(chunk.dtype)
                 self.lengths[index] += len(chunk)
         self.dtype = np.dtype(np.result_type(*types) if types else np.float64)
@@ -257,7 +257,7 @@ def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):
         for index in range(source.n_pieces):
             for chunk in _numbers_of_piece(source, index, n_columns):
                 check_finite(chunk, first, source.where(index), allow_nan)
-                check_values(check, chunk, source.where(index))
+                check_values(check, chunk, first, source.where(index))
                 first += len(chunk)
                 yield chunk
 
@@ -314,14 +314,28 @@ def check_finite(chunk: np.ndarray, first: int, where: str, allow_nan=False) -> 
     return has_nan
 
 
-def check_values(check: Callable | None, chunk: np.ndarray, where: str) -> None:
-    """Call a check, if there is one, and name the place in its error."""
+def check_values(check: Callable | None, chunk, first: int, where: str) -> None:
+    """Call a check, if there is one, and name the row in its error."""
     if check is None:
         return
     try:
         check(chunk)
     except ValueError as error:
-        raise ValueError(f"{error} (in {where})") from error
+        row = first + _first_refused(check, chunk)
+        raise ValueError(f"{error} (in row {row}, {where})") from error
+
+
+def _first_refused(check, chunk) -> int:
+    """Return the first row that a check of all rows refuses, by bisection."""
+    start, stop = 0, len(chunk)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            check(chunk[start:middle])
+            start = middle
+        except ValueError:
+            stop = middle
+    return start
 
 
 def not_finite(chunk: np.ndarray, allow_nan=False):

@@ -135,7 +135,8 @@ class DaskRows(Rows):
         dtype = np.float32 if array.dtype == np.float32 else np.float64
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # these are nobody's rows
-            like = function(np.ones((1, self.n_columns), dtype))[:0]
+            row = np.full((1, self.n_columns), np.nan if allow_nan else 1.0, dtype)
+            like = function(row)[:0]
         lengths = array.chunks[0]
         starts = np.cumsum((0, *lengths[:-1]))
         answer = partial(
@@ -232,10 +233,10 @@ class PartitionedRows(CheckedRows):
         """
         mapped_rows = object.__new__(PartitionedRows)
         mapped_rows.__dict__.update(self.__dict__)
-        arguments = () if beside is None else (np.zeros(1),)
+        arguments = () if beside is None else (np.zeros(0),)
         if beside is not None:
             mapped_rows.beside = beside
-        example = function(np.ones((1, self.shape[1]), self.dtype), *arguments)
+        example = function(np.ones((0, self.shape[1]), self.dtype), *arguments)
         mapped_rows.shape = (self.shape[0], example.shape[1])
         mapped_rows.loaders = [loader.then(function) for loader in self.loaders]
         return mapped_rows
@@ -463,7 +464,7 @@ def _examined(check, allow_nan, loader, raw):
     array = loader.numbers(raw)
     has_nan, wrong = not_finite(array, allow_nan)
     if len(array) and wrong is None:
-        check_values(check, array, loader.name)
+        check_values(check, array, 0, f"counted in {loader.name}")
     return len(array), array.dtype, has_nan, wrong
 
 
@@ -477,7 +478,7 @@ def _answered(function, check, allow_nan, loader, like, starts, raw, block_id=(0
     known = not np.isnan(starts[index])
     first, where = (int(starts[index]), "") if known else (0, ", counted in it")
     check_finite(array, first, loader.name + where, allow_nan)
-    check_values(check, array, loader.name)
+    check_values(check, array, first, loader.name + where)
     size = budget.block_rows(array.shape[1])
     blocks = (array[start : start + size] for start in range(0, len(array), size))
     return np.concatenate([*map(function, blocks)]).astype(like.dtype, copy=False)

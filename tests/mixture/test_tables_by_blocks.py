@@ -1,0 +1,136 @@
+"""Mixtures of any emission on rows that are read by blocks: what the array gives."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sktem import StochasticEMMixture
+from sktem.emissions import Categorical, Columns, NegativeBinomial
+from tests.rows.adapters import Chunked, npy_files, table
+
+NAMES = ["a", "b", "c"]
+
+
+def dask_array(X, folder):
+    return pytest.importorskip("dask.array").from_array(X, chunks=(100, X.shape[1]))
+
+
+SOURCES = {
+    "chunks": lambda X, folder: np.array_split(X, 5),
+    "own": lambda X, folder: Chunked(X),
+    "files": npy_files,
+    "Dask": dask_array,
+    "table": lambda X, folder: table(X),
+}
+by_source = pytest.mark.parametrize("source", sorted(SOURCES))
+
+
+def labels(seed=0, values=(1.0, 2.0, 4.0)):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(2, size=300)
+    X = rng.choice(values, size=(300, 3))
+    X[(z == 1)[:, None] & (rng.random(X.shape) < 0.9)] = values[1]
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X
+
+
+def mixture(n_components=2, emission="categorical", **options):
+    return StochasticEMMixture(
+        n_components, emission=emission, random_state=0, **options
+    )
+
+
+@by_source
+@pytest.mark.parametrize(
+    ("emission", "right", "wrong"),
+    [("exponential", 1.0, -1.0), ("poisson", 2.0, 0.5), ("categorical", 0.0, 7.0)],
+)
+def test_what_an_emission_cannot_have_is_refused(
+    source, emission, right, wrong, tmp_path
+):
+    good, bad = np.full((300, 3), right), np.full((300, 3), right)
+    good[1::2] = 1.0
+    bad[1::2] = 1.0
+    bad[234, 1] = wrong
+    rows = SOURCES[source](bad, tmp_path)
+    fitted = mixture(1, emission, max_iter=3, tol=0).fit(good)
+    match = "row 234|row 34, counted in partition 2" if source == "Dask" else "row 234"
+    calls = [
+        lambda: fitted.score(rows),
+        lambda: fitted.bic(rows),
+        lambda: [np.asarray(part) for part in fitted.predict(rows)],
+        lambda: fitted.partial_fit(rows),
+    ]
+    if emission != "categorical":  # which learns its labels from all rows
+        calls.append(lambda: mixture(1, emission).fit(rows))
+    for call in calls:
+        with pytest.raises(ValueError, match=match):
+            call()
+
+
+@by_source
+def test_labels_are_learned_from_all_rows(source, tmp_path):
+    X = labels()
+    one = mixture().fit(SOURCES[source](X, tmp_path))
+    peer = mixture().fit(X)
+    assert_array_equal(one.categories_[0], [1.0, 2.0, 4.0])
+    assert_allclose(one.lower_bound_, peer.lower_bound_, rtol=1e-9)
+
+
+@by_source
+def test_labels_of_an_array_are_those_of_its_rows_by_blocks(source, tmp_path):
+    X = labels()
+    fitted = mixture().fit(X)
+    few = X[~(X > 2).any(axis=1)]
+    for part in (X, few):
+        rows = SOURCES[source](part, tmp_path)
+        assert fitted.score(rows) == pytest.approx(fitted.score(part), rel=1e-12)
+        assert fitted.icl(rows) == pytest.approx(fitted.icl(part), rel=1e-12)
+        answer = fitted.predict(rows)
+        answer = answer.compute() if source == "Dask" else np.concatenate([*answer])
+        assert_array_equal(answer, fitted.predict(part))
+
+
+@by_source
+@pytest.mark.parametrize("emission", ["gaussian", "categorical"])
+def test_a_stream_may_begin_with_rows_by_blocks(source, emission, tmp_path):
+    X = labels()
+    rows = SOURCES[source](X, tmp_path)
+    one = mixture(emission=emission).partial_fit(rows)
+    peer = mixture(emission=emission).partial_fit(X)
+    assert one.score(rows) == pytest.approx(peer.score(X), rel=1e-12)
+
+
+@by_source
+@pytest.mark.parametrize("least", [0, -1])
+def test_integers_are_counts_by_auto(source, least, tmp_path):
+    X = np.random.default_rng(0).poisson(3.0, size=(300, 3))
+    X[200, 2] = least
+    kinds = {
+        repr(mixture(1, "auto").fit(rows).emission_)
+        for rows in (X, SOURCES[source](X, tmp_path))
+    }
+    assert len(kinds) == 1
+    kind = kinds.pop()
+    assert ("Gaussian()" in kind) == (least < 0) and "NegativeBinomial()" in kind
+
+
+def test_columns_by_name_of_rows_by_blocks():
+    X = np.random.default_rng(1).poisson(3.0, size=(300, 3)).astype(float)
+    X[:, 0] = labels()[:, 0]
+
+    def blocks(*columns):
+        return Columns(
+            [
+                ("labels", Categorical(), columns[:1]),
+                ("counts", NegativeBinomial(), columns[1:]),
+            ]
+        )
+
+    rows = table(X)
+    names = rows.column_names
+    one = mixture(emission=blocks(names[0], names[1], names[2])).fit(rows)
+    peer = mixture(emission=blocks(0, 1, 2)).fit(X)
+    assert_allclose(one.score(rows), peer.score(X), rtol=1e-9)
+    with pytest.raises(ValueError, match="columns"):
+        mixture(emission=blocks("nobody", names[1])).fit(rows)
