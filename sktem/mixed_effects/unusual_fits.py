@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from sktem.mixed_effects.endpoints import EndpointError
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.standard_errors import at_bounds
-from sktem.mixed_effects.outcomes import EventOutcome
+from sktem.mixed_effects.outcomes import EventOutcome, Outcome
 from sktem.mixed_effects.residual_errors import ProportionalError
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
@@ -30,7 +30,8 @@ class DoubtRule(NamedTuple):
         From which factor, and robust standard deviations, a subject is far from the
         others.
     far_probability : float
-        Probability of random effects as large as those of a new subject who is told.
+        Probability of random effects, and of residuals with them, as large as those of
+        a new subject who is named.
     codes : tuple of float
         Numbers that stand for missing values in many data sets.
     """
@@ -214,15 +215,31 @@ def unusual_patients(fitted) -> list[str]:
         return messages
     root = model.prior_moments(rows, params)[1]
     white = np.linalg.solve(root, fitted.random_effects().T)
-    far = chi2.sf((white**2).sum(axis=0), len(root)) < DOUBT.far_probability
-    if far.any():
-        messages.append(
-            f"The random effects of the subjects {fitted.problem.labels[far].tolist()} "
-            "are farther from zero than in one of "
-            f"{1 / DOUBT.far_probability:,.0f} subjects of the population: check the "
-            "units of AMT and DV, and TIME."
-        )
+    distances = (white**2).sum(axis=0)
+    far = chi2.sf(distances, len(root)) < DOUBT.far_probability
+    # Where the model is linear, both sums are those of y about its marginal mean.
+    squares, known = _squared_residuals(fitted)
+    away = chi2.sf(distances + squares, known) < DOUBT.far_probability
+    for what, which in (("random effects", far), ("observations", away & ~far)):
+        if which.any():
+            labels = fitted.problem.labels[which].tolist()
+            messages.append(
+                f"The {what} of the subjects {labels} are farther from typical ones "
+                f"than in one of {1 / DOUBT.far_probability:,.0f} subjects of the "
+                "population: check the units of AMT and DV, and TIME."
+            )
     return messages
+
+
+def _squared_residuals(fitted):
+    """Return sums of squares of weighted residuals of measurements, and how many."""
+    model, rows = fitted.model, fitted.rows
+    if model.error is None or not rows.in_memory:
+        return np.zeros((2, len(rows)))
+    residuals = fitted.individual_rows()[1]
+    known = ~(np.isnan(residuals) | _has_error(model.error, rows, Outcome))
+    squares = np.where(known, residuals, 0.0) ** 2
+    return rows.sums(squares), rows.sums(known.astype(float))
 
 
 def _singular(vector, params) -> list[str]:
@@ -281,15 +298,14 @@ def _doubtful_values(model, rows):
         return []
     censored = np.zeros(len(rows.y)) if rows.censored is None else rows.censored
     messages = []
-    errors = getattr(model.error, "errors", {1: model.error}).values()
-    has_events = any(isinstance(error, EventOutcome) for error in errors)
+    has_events = _has_error(model.error, rows, EventOutcome).any()
     if has_events and (late := rows.events.begun_late()):
         messages.append(
             f"Hazards are integrated from time 0, and subjects such as {late[:3]} have "
             "no record for longer than they were followed: count time from the "
             "beginning of the observation."
         )
-    relative = _with_relative_error(model.error, rows)
+    relative = _has_error(model.error, rows, ProportionalError)
     if (relative & (censored == 1) & (rows.y <= 0)).any():
         messages.append(
             "CENS is 1 where DV is zero or less, which says nothing but that values "
@@ -317,11 +333,11 @@ def _doubtful_values(model, rows):
     return messages
 
 
-def _with_relative_error(error, rows):
-    """Return which rows have a proportional error."""
+def _has_error(error, rows, of_class):
+    """Return which rows have an error of a class."""
     if not isinstance(error, EndpointError):
-        return np.full(len(rows.y), isinstance(error, ProportionalError))
-    kinds = [k for k, e in error.errors.items() if isinstance(e, ProportionalError)]
+        return np.full(len(rows.y), isinstance(error, of_class))
+    kinds = [k for k, e in error.errors.items() if isinstance(e, of_class)]
     return np.isin(rows.kinds, kinds)
 
 

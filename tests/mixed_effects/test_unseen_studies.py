@@ -242,12 +242,25 @@ def test_new_patients_who_are_not_of_the_population():
     other = frame.assign(DV=np.where(frame.ID == 2, 1000 * frame.DV, frame.DV))
     with pytest.warns(FitWarning, match=r"subjects \[2\] are farther.* units"):
         est.individual_parameters(other)
+    overdosed = frame.assign(AMT=np.where(frame.ID == 2, 1000 * frame.AMT, frame.AMT))
+    with pytest.warns(FitWarning, match=r"observations of the subjects \[2\] .* units"):
+        est.individual_parameters(overdosed)
     zero = frame.assign(DV=np.where(frame.TIME == 8, 0.0, frame.DV))
     with pytest.warns(FitWarning, match="2 of 14 observations after a dose are zero"):
         est.individual_parameters(zero)
     undrawn = frame[(frame.ID == 1) | (frame.AMT > 0)]
     with pytest.warns(FitWarning, match=r"subjects \[2\] have no observations"):
         assert len(est.individual_parameters(undrawn)["CL"]) == 1
+
+
+def test_patients_of_the_population_are_not_named():
+    est = oral(fixed={"b": 0.3}, omega=["CL"], omega_start={"CL": 0.3})
+    frame, rng = study(400), np.random.default_rng(8)
+    CL = 2 * np.exp(np.sqrt(0.3) * rng.standard_normal(400))
+    f = MODEL.predict(frame, {"CL": CL, "V": 20.0, "KA": 1.5})
+    # The largest of 400 x 7 errors is near 4.
+    frame["DV"] = f * np.maximum(1 + 0.3 * rng.standard_normal(len(f)), 0.01)
+    est.individual_parameters(frame)
 
 
 @pytest.mark.parametrize("y", [np.arange(200) // 5 % 2, np.ones(200)])
