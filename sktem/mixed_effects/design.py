@@ -143,7 +143,10 @@ class MixedEffectsDesign(NamedTuple):
         Names of the coefficients among the estimates, and of their covariates, None for
         population values.
     given_effects : tuple of (str, str, float), default=()
-        Parameter, covariate and value of effects that are part of ``constant``.
+        Parameter, covariate and value of effects that are part of ``constant``, and of
+        those that are not, since their covariates vary within a subject.
+    given_shifts : tuple of (int, int, float), default=()
+        Parameter, column and value of the latter.
     occasions : Occasions or None, default=None
         Random effects of occasions.
     priors : Priors or None, default=None
@@ -167,6 +170,7 @@ class MixedEffectsDesign(NamedTuple):
     labels: tuple[str, ...] = ()
     covariates: tuple[str | None, ...] = ()
     given_effects: tuple[tuple[str, str, float], ...] = ()
+    given_shifts: tuple[tuple[int, int, float], ...] = ()
     occasions: Occasions | None = None
     priors: Priors | None = None
 
@@ -272,11 +276,14 @@ class MixedEffectsDesign(NamedTuple):
     def varies_by_row(self) -> bool:
         """Whether a parameter may differ between the rows of a subject."""
         by_row = any(entry.kind == "row" for entry in self.numeric)
-        return by_row or self.occasions is not None
+        return by_row or bool(self.given_shifts) or self.occasions is not None
 
     def shifts(self, X, Z, numeric) -> dict[int, np.ndarray]:
         """Return what rows add to parameters of their subjects, by index of these."""
         shifts: dict[int, np.ndarray] = {}
+        for p, column, value in self.given_shifts:
+            change = value * X.row_covariates[:, column]
+            shifts[p] = shifts.get(p, 0.0) + change
         for e, entry in enumerate(self.numeric):
             if entry.kind == "row":
                 value = numeric[..., e]

@@ -221,18 +221,13 @@ def _title(column, names):
     return f"x{column}" if names is None else names[column]
 
 
-def _fixed(fixed, coefficients, variances, residual, pattern):
+def _fixed(fixed, variances, residual, pattern):
     """Return the values of fixed estimates by name, None for the start.
 
     ``variances`` and ``residual`` are indices by name.
     """
     values = dict(fixed) if isinstance(fixed, dict) else {}
-    kinds = {term.label: term.kind for term in coefficients}
     for name in fixed:
-        if kinds.get(name) == "row":
-            raise ValueError(
-                f"fixed: the effect {name!r} varies by row and must be free"
-            )
         if name in residual and name not in values:
             raise ValueError(
                 f"fixed: {name!r} has no start value, pass a dict such as "
@@ -283,7 +278,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     requested, priors = split_fixed(estimator.fixed)
     named = [*requested, *(name for name in priors if isinstance(name, str))]
     check_names("fixed", named, known, "parameters")
-    fixed = _fixed(requested, coefficients, variances, residual, pattern)
+    fixed = _fixed(requested, variances, residual, pattern)
     coefficients = [_with_fixed(term, fixed) for term in coefficients]
     held_residual = tuple(j for name, j in residual.items() if name in fixed)
     numeric = []
@@ -340,17 +335,20 @@ def _design(coefficients, numeric, names, transforms, random, pattern, covariate
     position = {p: j for j, p in enumerate(random)}
     terms = [term for term in coefficients if term.is_linear(position)]
     constant = np.zeros((len(names), 1 + len(covariate_names)))
-    free, given_effects = [], []
+    free, given_effects, given_shifts = [], [], []
     for term in coefficients:
         if term.is_linear(position):
             continue
         p, column = term.parameter, term.column
         if not term.fixed:
             free.append(NumericEntry(term.kind, p, column, term.label, term.covariate))
-        elif column == 0:
+        elif term.is_intercept:
             constant[p, 0] = TRANSFORMS[transforms[p]].inverse(term.value)
         else:
-            constant[p, column] = term.value
+            if term.kind == "row":
+                given_shifts.append((p, column, term.value))
+            else:
+                constant[p, column] = term.value
             given_effects.append((names[p], term.covariate, term.value))
     return MixedEffectsDesign(
         names,
@@ -366,6 +364,7 @@ def _design(coefficients, numeric, names, transforms, random, pattern, covariate
         labels=tuple(term.label for term in terms),
         covariates=tuple(term.covariate for term in terms),
         given_effects=tuple(given_effects),
+        given_shifts=tuple(given_shifts),
     )
 
 

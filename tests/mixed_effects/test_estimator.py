@@ -492,6 +492,21 @@ def test_covariates_by_subject_and_by_row():
     assert fit.score(frame, y, groups=groups) > fit.score(frame, y) > 0.5
 
 
+def test_a_known_effect_of_a_covariate_that_varies():
+    X, y, groups = line_rows(n=20)
+    food = np.random.default_rng(0).integers(0, 2, len(y))
+    settings = {**NORMAL, "random_state": 0, "inputs": [0], "omega": ["intercept"]}
+    plain = NonlinearMixedEffectsRegressor(**settings).fit(X, y, groups=groups)
+    held = NonlinearMixedEffectsRegressor(
+        **settings, covariates={"intercept": [1]}, fixed={"beta_x1(intercept)": -1.5}
+    ).fit(np.column_stack([X, food]), y - 1.5 * food, groups=groups)
+    assert held.log_likelihood() == pytest.approx(plain.log_likelihood(), abs=1e-6)
+    assert held.covariate_effects_ == {("intercept", "x1"): -1.5}
+    assert set(held.standard_errors()) == set(plain.standard_errors())
+    shift = held.predict(np.array([[0.5, 1.0], [0.5, 0.0]]))
+    assert np.diff(shift) == pytest.approx(1.5, rel=1e-9)
+
+
 def test_fixed_parameters():
     X, y, groups = bolus_data()
     fit = NonlinearMixedEffectsRegressor(
