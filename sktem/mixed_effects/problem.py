@@ -264,6 +264,10 @@ def _check_given(estimator, layout):
             raise ValueError(
                 f"without a fit omega_start must have the variances of {missing}"
             )
+    effects = [c.label for c in layout.coefficients if not c.is_intercept]
+    held = {c.label for c in layout.coefficients if c.fixed}
+    if missing := [label for label in effects if label not in held]:
+        raise ValueError(f"without a fit fixed must have the effects {missing}")
     error = error_of(estimator)
     indices = () if error is None else error.indices
     missing = [design.residual_names[j] for j in indices if j not in layout.residual]

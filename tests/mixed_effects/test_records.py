@@ -155,6 +155,15 @@ def test_covariates_that_vary(table):
     new = read_nonmem({**changing, "ID": table["ID"] + 100})
     wanted = OneCompartment("first-order").predict(new, {**psi, "CL": CL})
     np.testing.assert_allclose(found.predict(new), wanted, rtol=1e-9)
+    held = oral(
+        covariates={"CL": "STATE"}, omega=["CL"], fixed={"beta_STATE(CL)": 0.4},
+        omega_start={"CL": 0.04}, max_iter=5, tol=0,
+    ).fit(read_nonmem(changing))  # fmt: skip
+    psi = held.population_parameters_
+    CL = psi["CL"] * np.exp(0.4 * changing["STATE"])
+    wanted = OneCompartment("first-order").predict(new, {**psi, "CL": CL})
+    np.testing.assert_allclose(held.predict(new), wanted, rtol=1e-9)
+    assert held.covariate_effects_ == {("CL", "STATE"): 0.4}
 
 
 @pytest.fixture(scope="module")
@@ -493,6 +502,9 @@ def test_patient_without_a_fit(table):
         published.set_params(omega_start={"CL": 0.04}).individual_parameters(records)
     published.set_params(omega_start=variances, fixed={"beta_WT(CL)": 0.75})
     with pytest.raises(ValueError, match=r"residual error \['b'\]"):
+        published.individual_parameters(records)
+    published.set_params(fixed={"b": 0.1})
+    with pytest.raises(ValueError, match=r"fixed must have the effects \['beta_WT.CL"):
         published.individual_parameters(records)
 
 
