@@ -37,7 +37,6 @@ from sktem.mixed_effects.subject_blocks import predicted_blocks
 from sktem.mixed_effects.summary import summary_of
 from sktem.mixed_effects.unusual_fits import (
     inseparable,
-    unobserved,
     unusual,
     unusual_patients,
 )
@@ -730,10 +729,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             check_is_fitted(self)
             fitted = self._fitted_on(X, y, groups, events, "individual_parameters")
         if fitted is not getattr(self, "fitted_", None):
-            findings = unusual_patients(fitted)
-            if indexed := as_records(self, X, y, groups, events):
-                findings += unobserved(indexed[0])
-            if findings:
+            if findings := unusual_patients(fitted):
                 warn_user(" ".join(findings), FitWarning)
         return fitted.individual_parameters(method, n_draws, by_occasion)
 

@@ -51,6 +51,8 @@ class GivenData(NamedTuple):
         The record of each given row, -1 for those of other subjects.
     blocks : SequenceBlocks or None, default=None
         Subjects that are read by blocks, in place of all that.
+    left_out : tuple, default=()
+        Labels of subjects without observations, which the records have no more.
     """
 
     X: Any
@@ -59,6 +61,7 @@ class GivenData(NamedTuple):
     records: Any = None
     rows: np.ndarray | None = None
     blocks: Any = None
+    left_out: tuple = ()
 
     @property
     def grouped(self) -> bool:
@@ -199,7 +202,8 @@ def given_records(
     observed = ~np.isin(np.arange(records.n_subjects), records.unobserved)
     if not observed.any():
         raise ValueError("there are no observations among the records")
-    if not observed.all():
+    left_out = tuple(records.labels[records.unobserved].tolist())
+    if left_out:
         kept = observed[records.subject_of_record]
         rows = np.where(kept, np.cumsum(kept) - 1, -1)[rows]
         records = records.take(np.flatnonzero(observed))
@@ -224,7 +228,7 @@ def given_records(
                 "missing, or leave the subject out",
             )
     groups = records.labels, records.subject_of_record
-    return GivenData(X, y, groups, records, rows)
+    return GivenData(X, y, groups, records, rows, left_out=left_out)
 
 
 def _checked_columns(estimator, records, names):

@@ -79,6 +79,8 @@ class Problem(NamedTuple):
         An optimum of larger likelihood, far from the start values of the user.
     occasions : ndarray of shape (n_subjects, n_occasions) or None
         Labels of the occasions of each subject.
+    left_out : tuple, default=()
+        Labels of subjects without observations, who have no rows.
     """
 
     model: NonlinearMixedEffectsModel
@@ -88,6 +90,7 @@ class Problem(NamedTuple):
     grouped: bool
     passed_over: PassedOver | None = None
     occasions: np.ndarray | None = None
+    left_out: tuple = ()
 
     @classmethod
     def of(cls, estimator, data, model=None, *, as_given=False) -> Problem:
@@ -116,7 +119,7 @@ class Problem(NamedTuple):
             model, passed_over = _new_model(estimator, structure, layout, rows)
         return cls(
             model, layout, rows, data.labels, data.grouped, passed_over,
-            _occasions(layout, data),
+            _occasions(layout, data), data.left_out,
         )  # fmt: skip
 
     def on(self, data) -> Problem:
@@ -138,6 +141,7 @@ class Problem(NamedTuple):
             labels=data.labels,
             grouped=data.grouped,
             occasions=occasions,
+            left_out=data.left_out,
         )
         if design.occasions is None or occasions is None:
             return problem

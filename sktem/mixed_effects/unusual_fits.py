@@ -16,7 +16,7 @@ from sktem.mixed_effects.residual_errors import ProportionalError
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
 
-__all__ = ["inseparable", "unobserved", "unusual", "unusual_patients"]
+__all__ = ["inseparable", "unusual", "unusual_patients"]
 
 
 class DoubtRule(NamedTuple):
@@ -178,7 +178,7 @@ def _about_error(vector, rows, params) -> list[str]:
 
 def _about_data(problem, state):
     """Return messages on data that may not be what they seem."""
-    model, rows, messages = problem.model, problem.rows, []
+    model, rows, messages = problem.model, problem.rows, _unobserved(problem)
     if unread := problem.layout.unread:
         messages.append(
             f"The columns {list(unread)} of X are not used: the model takes the first "
@@ -210,7 +210,7 @@ def _about_data(problem, state):
 def unusual_patients(fitted) -> list[str]:
     """Return messages on new subjects who are not as the population is."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
-    messages = _doubtful_values(model, rows)
+    messages = _doubtful_values(model, rows) + _unobserved(fitted.problem)
     if not model.design.n_latents:
         return messages
     root = model.prior_moments(rows, params)[1]
@@ -254,12 +254,13 @@ def _singular(vector, params) -> list[str]:
     return list(dict.fromkeys(design.names[design.latents[p]] for p in places))
 
 
-def unobserved(records) -> list[str]:
+def _unobserved(problem) -> list[str]:
     """Return a message on subjects without observations, who are left out."""
-    labels = records.labels[records.unobserved].tolist()
+    labels = problem.left_out
     if not labels:
         return []
-    return [f"The subjects {labels[:5]} have no observations and are left out."]
+    first = f"{len(labels)} subjects, such as" if len(labels) > 5 else "The subjects"
+    return [f"{first} {list(labels[:5])} have no observations and are left out."]
 
 
 def _unseen_kinds(model, rows):

@@ -253,6 +253,16 @@ def test_new_patients_who_are_not_of_the_population():
         assert len(est.individual_parameters(undrawn)["CL"]) == 1
 
 
+def test_subjects_without_observations_are_named():
+    frame = study(7)
+    undrawn = frame[(frame.ID > 1) | (frame.AMT > 0)]
+    found = told(oral(max_iter=2, tol=0), undrawn)[1]
+    assert "The subjects [1] have no observations and are left out" in found
+    most = frame[(frame.ID > 6) | (frame.AMT > 0)]
+    found = told(oral(omega=[], fixed={"CL": 4.0, "V": 30.0}, max_iter=2), most)[1]
+    assert "6 subjects, such as [1, 2, 3, 4, 5] have no observations" in found
+
+
 def test_patients_of_the_population_are_not_named():
     est = oral(fixed={"b": 0.3}, omega=["CL"], omega_start={"CL": 0.3})
     frame, rng = study(400), np.random.default_rng(8)
