@@ -11,7 +11,9 @@ from sktem.mixed_effects.design import Occasions
 from sktem.sequences.labels import column_of
 
 __all__ = [
+    "block_of",
     "covariance_pattern",
+    "covariances_by_name",
     "matched",
     "numbered",
     "occasions_of",
@@ -63,6 +65,26 @@ def covariance_pattern(omega, names, grouped):
             "parameters that have no variance"
         )
     return random, inside
+
+
+def covariances_by_name(variances, pattern):
+    """Return row and column of free covariances by name, given names of variances."""
+    kinds = {"omega2": "cov", "kappa2": "kappa_cov"}
+    parts, d = [name.split("_", 1) for name in variances], len(variances)
+    places = np.argwhere(np.tril(pattern[:d, :d], -1)).tolist()
+    return {
+        f"{kinds[parts[j][0]]}_{parts[k][1]}_{parts[j][1]}": (j, k) for j, k in places
+    }
+
+
+def block_of(name, variances, covariances, pattern):
+    """Return the names of the entries of the block of a variance or covariance."""
+    place = covariances[name][0] if name in covariances else variances.get(name)
+    if place is None:
+        return []
+    block = set(np.flatnonzero(pattern[place]).tolist())
+    names = [other for other, j in variances.items() if j in block]
+    return names + [other for other, (j, _) in covariances.items() if j in block]
 
 
 def with_occasions(pattern, occasions):

@@ -20,7 +20,7 @@ from sktem.mixed_effects.residual_errors import (
     ResidualError,
 )
 
-__all__ = ["EndpointError", "error_of", "residual_error_of"]
+__all__ = ["EndpointError", "error_of", "residual_error_of", "residual_names_of"]
 
 
 class EndpointError(ResidualError):
@@ -193,3 +193,13 @@ def error_of(settings) -> ResidualError | None:
     if settings.log_density is not None:
         return None
     return residual_error_of(settings.residual_error)
+
+
+def residual_names_of(error, names):
+    """Return names of the parameters of the residual error that no other has."""
+    residual_names = []
+    for name in ("a", "b") if error is None else error.slots:
+        while name in names:
+            name = f"residual_{name}"
+        residual_names.append(name)
+    return tuple(residual_names)

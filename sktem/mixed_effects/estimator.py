@@ -120,13 +120,13 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     fixed : list of str, dict or None, default=None
         Estimates that stay at their start, or (a dict) at given values, by the names of
         ``monte_carlo_errors_``: population values such as "CL", effects of covariates
-        ("beta_weight(CL)"), variances of random effects without covariances
-        ("omega2_CL"), and "a" and "b" of the residual error, which need a value
-        ("residual_a" and "residual_b" where a parameter of the model is called "a" or
-        "b"). A pair is a prior, and the fit is at the mode
-        of the posterior: ``{"CL": (2.0, 0.3)}`` is normal about 2 with a deviation of
-        0.3 on the Gaussian scale (here of the logarithm), also for effects of
-        covariates; ``{"omega2_CL": (0.1, 20)}`` counts as 20 subjects whose random
+        ("beta_weight(CL)"), variances of random effects ("omega2_CL"; of a block
+        with covariances, all entries, such as "cov_CL_V"), and "a" and "b" of the
+        residual error, which need a value ("residual_a" and "residual_b" where a
+        parameter of the model is called "a" or "b"). A pair is a prior, and the fit is
+        at the mode of the posterior: ``{"CL": (2.0, 0.3)}`` is normal about 2 with a
+        deviation of 0.3 on the Gaussian scale (here of the logarithm), also for effects
+        of covariates; ``{"omega2_CL": (0.1, 20)}`` counts as 20 subjects whose random
         effects have the variance 0.1; ``{("CL", "V"): (matrix, 20)}`` is the same for a
         block of the covariance (inverse Wishart); ``{"omega2_CL": ("half-normal",
         0.5)}`` and ``{"a": ("half-normal", 1.0)}`` are half-normal priors, with this

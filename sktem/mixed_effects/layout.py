@@ -17,12 +17,14 @@ from sktem.mixed_effects.design import (
     effect_name,
 )
 from sktem.mixed_effects.effects import (
+    block_of,
     covariance_pattern,
+    covariances_by_name,
     numbered,
     occasions_of,
     with_occasions,
 )
-from sktem.mixed_effects.endpoints import error_of
+from sktem.mixed_effects.endpoints import error_of, residual_names_of
 from sktem.mixed_effects.priors import priors_of, split_fixed
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
@@ -121,9 +123,9 @@ class Layout(NamedTuple):
         Covariates that are constant within subjects, and that are not.
     coefficients : list of Coefficient
         All coefficients, by parameter.
-    variances, residual : dict
-        Fixed values of variances by index of the random effect, and of parameters of
-        the residual error by their index.
+    variances, covariances, residual : dict
+        Fixed values of variances by index of the random effect, of covariances by both,
+        and of parameters of the residual error by their index.
     design : MixedEffectsDesign
         The design that the coefficients form.
     occasion_column : int or None, default=None
@@ -138,6 +140,7 @@ class Layout(NamedTuple):
     row_columns: list[int]
     coefficients: list[Coefficient]
     variances: dict[int, float]
+    covariances: dict[tuple[int, int], float]
     residual: dict[int, float]
     design: MixedEffectsDesign
     occasion_column: int | None = None
@@ -182,16 +185,6 @@ def _transforms(value, names):
     return chosen
 
 
-def _residual_names(names, error):
-    """Return names of the parameters of the residual error that no other has."""
-    residual_names = []
-    for name in ("a", "b") if error is None else error.slots:
-        while name in names:
-            name = f"residual_{name}"
-        residual_names.append(name)
-    return tuple(residual_names)
-
-
 def _coefficients(estimator, columns_of, parameter_names):
     """Return coefficients, and columns of covariates of subjects and of rows."""
     covariates = {} if estimator.covariates is None else dict(estimator.covariates)
@@ -221,21 +214,23 @@ def _title(column, names):
     return f"x{column}" if names is None else names[column]
 
 
-def _fixed(fixed, variances, residual, pattern):
+def _fixed(fixed, variances, covariances, residual, pattern):
     """Return the values of fixed estimates by name, None for the start.
 
-    ``variances`` and ``residual`` are indices by name.
+    ``variances``, ``covariances`` and ``residual`` are indices by name.
     """
     values = dict(fixed) if isinstance(fixed, dict) else {}
     for name in fixed:
-        if name in residual and name not in values:
+        if name in (covariances | residual) and name not in values:
             raise ValueError(
                 f"fixed: {name!r} has no start value, pass a dict such as "
                 f'{{"{name}": 1.0}}'
             )
-        if name in variances and pattern[variances[name]].sum() > 1:
+        block = block_of(name, variances, covariances, pattern)
+        if missing := [other for other in block if other not in fixed]:
             raise ValueError(
-                f"fixed: {name!r} has covariances with others, and must be free"
+                f"fixed: {name!r} is one of a block of covariances, which stays as a "
+                f"whole: fix {missing} too, or let it be free"
             )
     for name, value in values.items():
         if not isinstance(value, Real) or not np.isfinite(float(value)):
@@ -260,7 +255,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         estimator, columns, parameter_names
     )
     error = error_of(estimator)
-    residual_names = _residual_names(parameter_names, error)
+    residual_names = residual_names_of(error, parameter_names)
     residual = {residual_names[j]: j for j in (() if error is None else error.indices)}
     occasion_column, occasions = occasions_of(
         estimator, columns, tuple(parameter_names), lambda j: _title(j, names)
@@ -274,11 +269,13 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     _check_boxes(parameter_names, transforms, coefficients, {p for _, p in latents})
     variances = {f"{w}_{parameter_names[p]}": j for j, (w, p) in enumerate(latents)}
     _check_names(parameter_names, coefficients, random)
+    covariances = covariances_by_name(list(variances), pattern)
     known = [term.label for term in coefficients] + [*variances, *residual]
     requested, priors = split_fixed(estimator.fixed)
-    named = [*requested, *(name for name in priors if isinstance(name, str))]
-    check_names("fixed", named, known, "parameters")
-    fixed = _fixed(requested, variances, residual, pattern)
+    check_names("fixed", requested, [*known, *covariances], "parameters")
+    of_one = [name for name in priors if isinstance(name, str)]
+    check_names("fixed", of_one, known, "parameters")
+    fixed = _fixed(requested, variances, covariances, residual, pattern)
     coefficients = [_with_fixed(term, fixed) for term in coefficients]
     held_residual = tuple(j for name, j in residual.items() if name in fixed)
     numeric = []
@@ -310,6 +307,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         row_columns,
         coefficients,
         {variances[name]: fixed[name] for name in variances if fixed.get(name)},
+        {covariances[name]: fixed[name] for name in covariances if name in fixed},
         {residual[name]: fixed[name] for name in residual if name in fixed},
         design,
         occasion_column,

@@ -110,8 +110,8 @@ def maximize_moments(
             if design.priors is not None:
                 omega = design.priors.pooled(omega, design.tied)
             omega = repaired_covariance(omega, floors)
-            fixed = list(design.held_variances)
-            omega[fixed, fixed] = params.omega[fixed, fixed]
+            fixed = np.ix_(*[list(design.held_variances)] * 2)  # with their blocks
+            omega[fixed] = params.omega[fixed]
     sigma = params.sigma.copy()
     variance = 0.0
     if closed_error is not None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.effects import numbered
+from sktem.mixed_effects.effects import covariances_by_name, numbered
 from sktem.mixed_effects.endpoints import error_of
 from sktem.mixed_effects.layout import (
     Columns,
@@ -268,6 +268,9 @@ def _check_given(estimator, layout):
             raise ValueError(
                 f"without a fit omega_start must have the variances of {missing}"
             )
+    known = covariances_by_name(names, design.pattern)
+    if missing := [n for n, place in known.items() if place not in layout.covariances]:
+        raise ValueError(f"without a fit fixed must have the covariances {missing}")
     effects = [c.label for c in layout.coefficients if not c.is_intercept]
     held = {c.label for c in layout.coefficients if c.fixed}
     if missing := [label for label in effects if label not in held]:

@@ -135,6 +135,14 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
     for j, value in layout.variances.items():
         variances[j] = value
     omega = np.diag(variances[design.tied])
+    for (j, k), value in layout.covariances.items():
+        omega[j, k] = omega[k, j] = value
+    omega = design.spread_out(omega)
+    if layout.covariances and np.linalg.eigvalsh(omega)[0] <= 0:
+        raise ValueError(
+            "the covariance matrix of the random effects in fixed must be positive "
+            f"definite, got {omega.tolist()}"
+        )
     is_start = [entry.kind == "subject" and entry.column == 0
                 for entry in design.numeric]  # fmt: skip
     numeric = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.mixed_effects.design import MixedEffectsParams
+from sktem.mixed_effects.effects import covariances_by_name
 
 __all__ = ["AT_BOX", "ParameterVector"]
 
@@ -49,7 +50,7 @@ class ParameterVector:
             (j, k)
             for j in range(len(design.latents))
             for k in range(j + 1)
-            if design.pattern[j, k] and not (j == k and j in design.held_variances)
+            if design.pattern[j, k] and j not in design.held_variances
         ], dtype=np.int64).reshape(-1, 2)  # fmt: skip
         sizes = [design.free.sum(), len(design.numeric), len(self.lower)]
         ends = np.cumsum([0, *sizes, len(self.closed)]).tolist()
@@ -113,14 +114,13 @@ class ParameterVector:
     @property
     def names(self) -> list[str]:
         """Names such as "ka", "beta_Weight(CL)", "omega2_ka", "cov_V_CL", "a"."""
-        design, d = self.design, len(self.design.random)
+        design, variances = self.design, self.design.variance_names
         names = [design.labels[j] for j in np.flatnonzero(design.free)]
         names += [entry.label for entry in design.numeric]
-        variances, latents = design.variance_names, design.latents
-        for j, k in self.lower:
-            kind = "cov" if j < d else "kappa_cov"
-            both = f"{kind}_{design.names[latents[k]]}_{design.names[latents[j]]}"
-            names.append(variances[j] if j == k else both)
+        known = covariances_by_name(variances, design.pattern)
+        entries = {place: name for name, place in known.items()}
+        entries |= {(j, j): name for j, name in enumerate(variances)}
+        names += [entries[place] for place in map(tuple, self.lower.tolist())]
         return names + [design.residual_names[j] for j in self.closed]
 
     def of(self, params: MixedEffectsParams) -> np.ndarray:

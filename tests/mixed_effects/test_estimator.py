@@ -492,6 +492,32 @@ def test_covariates_by_subject_and_by_row():
     assert fit.score(frame, y, groups=groups) > fit.score(frame, y) > 0.5
 
 
+def test_a_known_covariance():
+    X, y, groups = line_rows(n=20)
+    omega, a = np.array([[1.0, -0.3], [-0.3, 0.4]]), 0.5
+    fixed = {"omega2_intercept": 1.0, "cov_intercept_slope": -0.3, "omega2_slope": 0.4}
+    settings = {**NORMAL, "omega": "full", "random_state": 0}
+    fit = NonlinearMixedEffectsRegressor(**settings, fixed={**fixed, "a": a})
+    fit.fit(X, y, groups=groups)
+    # All subjects have the same rows: generalised least squares are those of means.
+    design = np.column_stack([np.ones(5), X[:5, 0]])
+    best = np.linalg.lstsq(design, y.reshape(20, 5).mean(axis=0), rcond=None)[0]
+    found = list(fit.population_parameters_.values())
+    np.testing.assert_allclose(found, best, rtol=1e-6)
+    np.testing.assert_array_equal(fit.omega_, omega)
+    law = stats.multivariate_normal(
+        design @ best, design @ omega @ design.T + a**2 * np.eye(5)
+    )
+    assert fit.log_likelihood() == pytest.approx(law.logpdf(y.reshape(20, 5)).sum())
+    assert set(fit.standard_errors()) == {"intercept", "slope"} and fit.converged_
+    part = {**fixed, "cov_intercept_slope": 0.9}
+    with pytest.raises(ValueError, match="must be positive definite"):
+        fit.set_params(fixed=part).fit(X, y, groups=groups)
+    del part["omega2_slope"]
+    with pytest.raises(ValueError, match=r"as a whole: fix \['omega2_slope'\] too"):
+        fit.set_params(fixed=part).fit(X, y, groups=groups)
+
+
 def test_a_known_effect_of_a_covariate_that_varies():
     X, y, groups = line_rows(n=20)
     food = np.random.default_rng(0).integers(0, 2, len(y))
@@ -765,7 +791,7 @@ def test_model_functions_that_fail():
         ({"fixed": ["a"]}, "'a' has no start value"),
         ({"fixed": {"a": -1.0}}, "must be positive"),
         ({"fixed": {"V": "1"}}, "must be a number"),
-        ({"fixed": ["omega2_V"], "omega": "full"}, "has covariances with others"),
+        ({"fixed": ["omega2_V"], "omega": "full"}, "one of a block of covariances"),
         ({"fixed": {"V": -2.0}}, r"must be in \(0, inf\)"),
         ({"omega": "block"}, "omega must be"),
         ({"omega": ["k"]}, r"unknown parameters \['k'\]"),

@@ -508,6 +508,33 @@ def test_patient_without_a_fit(table):
         published.individual_parameters(records)
 
 
+def test_patient_of_a_population_with_correlated_effects(table):
+    patient = {name: values[:7] for name, values in table.items()}
+    model, seen = OneCompartment("first-order"), patient["AMT"] == 0
+    parameters = {"CL": 0.3, "V": 8.0, "KA": 0.9}
+    fixed = {"omega2_CL": 0.09, "omega2_V": 0.04, "cov_CL_V": 0.05, "b": 0.3}
+    published = NonlinearMixedEffectsRegressor(
+        model, parameters=parameters, omega=[[1, 1, 0], [1, 1, 0], [0, 0, 0]],
+        fixed=fixed, residual_error="proportional",
+    )  # fmt: skip
+    found = published.individual_parameters(read_nonmem(patient))
+    precision = np.linalg.inv([[0.09, 0.05], [0.05, 0.04]])
+
+    def minus_log_posterior(z):
+        f = model.predict(patient, {"CL": np.exp(z[0]), "V": np.exp(z[1]), "KA": 0.9})
+        scaled = (patient["DV"][seen] / f[seen] - 1) / 0.3
+        rest = z - np.log([0.3, 8.0])
+        return 0.5 * (scaled @ scaled + rest @ precision @ rest) + np.log(f[seen]).sum()
+
+    best = minimize(minus_log_posterior, np.log([0.3, 8.0]), method="Nelder-Mead",
+                    options={"xatol": 1e-7, "fatol": 1e-10}).x  # fmt: skip
+    np.testing.assert_allclose([found["CL"][0], found["V"][0]], np.exp(best), rtol=1e-4)
+    del fixed["cov_CL_V"], fixed["omega2_CL"], fixed["omega2_V"]
+    published.set_params(omega_start=0.1, fixed=fixed)
+    with pytest.raises(ValueError, match=r"must have the covariances \['cov_CL_V'\]"):
+        published.individual_parameters(read_nonmem(patient))
+
+
 def test_summary(fit):
     pytest.importorskip("pandas")
     table = fit.summary_
