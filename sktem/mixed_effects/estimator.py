@@ -235,7 +235,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         Passes over the subjects.
     summary_ : DataFrame
         Estimates, standard errors, relative standard errors and shrinkage, with
-        likelihood and information criteria in ``summary_.attrs``; needs pandas.
+        likelihood and information criteria in ``summary_.attrs``, which its text ends
+        with; needs pandas.
     converged_ : bool
         Whether the Newton steps at the end have arrived at a maximum of the likelihood
         that the data determine; without them, whether the Monte Carlo error fell below

@@ -11,7 +11,7 @@ __all__ = ["estimates_by_name", "summary_of"]
 
 def summary_of(estimator):
     """Return a data frame of estimates, and figures of the whole fit in its attrs."""
-    from pandas import DataFrame
+    from sktem.mixed_effects.summary_table import SummaryTable
 
     fitted = estimator.fitted_
     errors = estimator.standard_errors()
@@ -22,7 +22,7 @@ def summary_of(estimator):
     spread = np.array([errors[name] for name in names])
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = 100 * spread / np.abs(values)
-    table = DataFrame(
+    table = SummaryTable(
         {
             "estimate": values,
             "standard_error": spread,

@@ -1,5 +1,7 @@
 """Comparisons, intervals, searches and tables of fits."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -195,6 +197,25 @@ def test_summary_figures(fit):
     table = output_table(fit)
     assert attrs["epsilon_shrinkage"] == pytest.approx(1 - table.IWRES.std(ddof=0))
     assert 0 < attrs["epsilon_shrinkage"] < 0.3
+
+
+def test_text_of_a_summary(fit):
+    summary = fit.summary_
+    text = str(summary)
+    assert text.split()[:2] == ["estimate", "standard_error"]
+    lines = dict(line.rsplit(maxsplit=1) for line in text.split("\n\n")[1].split("\n"))
+    assert float(lines["-2 log-likelihood"]) == pytest.approx(
+        -2 * fit.log_likelihood(), rel=1e-5
+    )
+    assert float(lines["AIC"]) == pytest.approx(fit.aic(), rel=1e-5)
+    assert int(lines["subjects"]) == len(fit.groups_)
+    assert {"BIC", "condition number", "epsilon shrinkage"} <= set(lines)
+    assert "AIC" in summary._repr_html_()
+    # In all else it is a data frame.
+    assert type(summary.round(2)) is type(summary[:1]) is pd.DataFrame
+    again = pickle.loads(pickle.dumps(summary))
+    assert again.attrs == summary.attrs and str(again) == text
+    pd.testing.assert_frame_equal(again, summary)
 
 
 def test_table_of_records():
