@@ -8,10 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2
 
+from sktem.mixed_effects.doubtful_values import (
+    doubtful_values,
+    has_error,
+    unobserved,
+)
 from sktem.mixed_effects.endpoints import EndpointError
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.standard_errors import at_bounds
-from sktem.mixed_effects.outcomes import EventOutcome, Outcome
+from sktem.mixed_effects.outcomes import Outcome
 from sktem.mixed_effects.residual_errors import ProportionalError
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
@@ -178,7 +183,7 @@ def _about_error(vector, rows, params) -> list[str]:
 
 def _about_data(problem, state):
     """Return messages on data that may not be what they seem."""
-    model, rows, messages = problem.model, problem.rows, _unobserved(problem)
+    model, rows, messages = problem.model, problem.rows, unobserved(problem)
     if unread := problem.layout.unread:
         messages.append(
             f"The columns {list(unread)} of X are not used: the model takes the first "
@@ -196,7 +201,7 @@ def _about_data(problem, state):
             "error could be learned from. Check CENS."
         )
     else:
-        messages += _doubtful_values(model, rows)
+        messages += doubtful_values(model, rows)
     messages += _coded_covariates(model.design, rows)
     if far := _far_subjects(problem, state):
         messages.append(
@@ -210,7 +215,7 @@ def _about_data(problem, state):
 def unusual_patients(fitted) -> list[str]:
     """Return messages on new subjects who are not as the population is."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
-    messages = _doubtful_values(model, rows) + _unobserved(fitted.problem)
+    messages = doubtful_values(model, rows) + unobserved(fitted.problem)
     if not model.design.n_latents:
         return messages
     root = model.prior_moments(rows, params)[1]
@@ -237,7 +242,7 @@ def _squared_residuals(fitted):
     if model.error is None or not rows.in_memory:
         return np.zeros((2, len(rows)))
     residuals = fitted.individual_rows()[1]
-    known = ~(np.isnan(residuals) | _has_error(model.error, rows, Outcome))
+    known = ~(np.isnan(residuals) | has_error(model.error, rows, Outcome))
     squares = np.where(known, residuals, 0.0) ** 2
     return rows.sums(squares), rows.sums(known.astype(float))
 
@@ -252,15 +257,6 @@ def _singular(vector, params) -> list[str]:
     held = at_bounds(vector, params)[vector.omega] & apart
     places = np.unique([j[held], k[held]])
     return list(dict.fromkeys(design.names[design.latents[p]] for p in places))
-
-
-def _unobserved(problem) -> list[str]:
-    """Return a message on subjects without observations, who are left out."""
-    labels = problem.left_out
-    if not labels:
-        return []
-    first = f"{len(labels)} subjects, such as" if len(labels) > 5 else "The subjects"
-    return [f"{first} {list(labels[:5])} have no observations and are left out."]
 
 
 def _unseen_kinds(model, rows):
@@ -291,55 +287,6 @@ def _coded_covariates(design, rows):
                     "value, put a typical one in its place, or leave them out."
                 )
     return messages
-
-
-def _doubtful_values(model, rows):
-    """Return messages on records whose values are not what they are taken for."""
-    if rows.events is None or model.error is None:
-        return []
-    censored = np.zeros(len(rows.y)) if rows.censored is None else rows.censored
-    messages = []
-    has_events = _has_error(model.error, rows, EventOutcome).any()
-    if has_events and (late := rows.events.begun_late()):
-        messages.append(
-            f"Hazards are integrated from time 0, and subjects such as {late[:3]} have "
-            "no record for longer than they were followed: count time from the "
-            "beginning of the observation."
-        )
-    relative = _has_error(model.error, rows, ProportionalError)
-    if (relative & (censored == 1) & (rows.y <= 0)).any():
-        messages.append(
-            "CENS is 1 where DV is zero or less, which says nothing but that values "
-            "are negative: DV has to be the limit of quantification there."
-        )
-    zero = (rows.y == 0) & (censored == 0)
-    zeros = np.flatnonzero(rows.sums((~zero).astype(float)) == 0)
-    zeros = zeros[rows.lengths[zeros] > 1]
-    if len(zeros) and model.error.regresses and len(zeros) <= len(rows) / 8:
-        labels = rows.events.records.labels[zeros].tolist()
-        messages.append(
-            f"All observations of the subjects {labels} are zero: if they are below a "
-            "limit of quantification, set CENS to 1 and DV to the limit; if the dose "
-            "was not taken, leave it out."
-        )
-    exact = relative & (rows.y <= 0) & (censored == 0)
-    exact &= ~rows.events.records.undosed[rows.events.records.observed]
-    if exact.any():
-        messages.append(
-            f"{exact.sum()} of {rows.n_rows} observations after a dose are zero or "
-            "less, which is all of the prediction to a proportional error, and "
-            "inflates it. If they are below a limit of quantification, set CENS to 1 "
-            'and DV to the limit, or MDV to 1; else pass residual_error="combined".'
-        )
-    return messages
-
-
-def _has_error(error, rows, of_class):
-    """Return which rows have an error of a class."""
-    if not isinstance(error, EndpointError):
-        return np.full(len(rows.y), isinstance(error, of_class))
-    kinds = [k for k, e in error.errors.items() if isinstance(e, of_class)]
-    return np.isin(rows.kinds, kinds)
 
 
 def _far_subjects(problem, state):
