@@ -16,6 +16,7 @@ from sktem.e_step.random import drawing_generator
 from sktem.estimators.by_blocks import answer, total_over, weighted_sum
 from sktem.mixture.conditional import chosen_columns, conditioned, given_values
 from sktem.mixture.emission_model import completed_rows, drawn_completions
+from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.likelihood_ratio import likelihood_ratio_test
 
 __all__ = ["Answers", "MixtureAnswers"]
@@ -55,7 +56,7 @@ class MixtureAnswers:
         return None
 
     def score(self, X, y=None, sample_weight=None):
-        """Return the mean log-likelihood per row.
+        """Return the mean log-likelihood per row of which something is observed.
 
         Parameters
         ----------
@@ -410,7 +411,11 @@ class MixtureAnswers:
 
 
 def _likelihood(X, *, weights, model, params, with_entropy=False):
-    """Return log-likelihood, number and perhaps entropy of rows, summed."""
+    """Return log-likelihood, number and perhaps entropy of rows, summed.
+
+    Rows of which nothing is observed count for nothing.
+    """
+    X, weights = observed_rows(X, weights)
     total = weighted_sum(model.log_likelihood(X, params), weights)
     mass = float(len(X) if weights is None else weights.sum())
     if not with_entropy:

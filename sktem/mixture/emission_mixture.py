@@ -266,17 +266,11 @@ class StochasticEMMixture(MixtureEstimator):
                 ensure_min_samples,
                 allow_nan=True,
             )
-            self._check_columns(rows)
             if self._table.has_labels:
                 rows = rows.mapped(self._table.encode)
             return rows, weights
         X = self._as_rows(X, reset, ensure_min_samples)
         X, weights = positive_rows(X, sample_weight)
-        if reset:
-            self._check_columns(X)
-            empty = np.isnan(X).all(axis=1)
-            if empty.any():
-                X, weights = X[~empty], None if weights is None else weights[~empty]
         self._table.emission.check(X)
         return X, weights
 
@@ -324,14 +318,19 @@ class StochasticEMMixture(MixtureEstimator):
         return self._table.check if hasattr(self, "_table") else None
 
     def _check_columns(self, X):
-        """Raise if a column has never been observed, or rows depend on each other."""
+        """Raise if a column has never been observed."""
+        names = getattr(self, "feature_names_in_", None)
+        check_observed(X, names, self._table.emission)
+
+    def _given(self, n_features):
+        """Return no parameters; raise if rows depend on each other."""
         emission = self._table.emission
         if emission.order:
             raise ValueError(
                 f"rows of a mixture have no order, and {emission!r} depends on rows "
                 "before: take HiddenMarkovModel"
             )
-        check_observed(X, getattr(self, "feature_names_in_", None), emission)
+        return ()
 
     # The parts of a fit ---------------------------------------------------------
 

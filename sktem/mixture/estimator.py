@@ -545,12 +545,12 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         X = X if arrays.is_numpy else TensorRows(X)
         check_magnitude(X, getattr(self, "feature_names_in_", None))
         X, sample_weight = positive_rows(X, sample_weight)
-        if reset and arrays.is_numpy and has_holes(X):
-            check_observed(X, getattr(self, "feature_names_in_", None))
-            observed = ~np.isnan(X).all(axis=1)
-            weights = None if sample_weight is None else sample_weight[observed]
-            return X[observed], weights
         return X, sample_weight
+
+    def _check_columns(self, X):
+        """Raise if a column has never been observed."""
+        if not carrier_of(X).holds_tensors and has_holes(X):
+            check_observed(X, getattr(self, "feature_names_in_", None))
 
     def _new_model(self, X):
         prior = {} if self.prior is None else self.prior.checked(X.shape[1])

@@ -27,6 +27,7 @@ from sktem.loop.state import RunState
 from sktem.mixture.answers import MixtureAnswers
 from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.fit_warnings import warn_of_components
+from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.start import START_METHODS, chosen_rows
 from sktem.mixture.stream import MixtureStream
 from sktem.rows.sources import found_rows, is_stream
@@ -103,9 +104,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         self._check_parameters()
         if isinstance(self.n_components, str) and not self._is_warm():
             return self._with_found_components(X, sample_weight)
-        X, sample_weight = self._validate(
-            X, sample_weight, reset=True, ensure_min_samples=2
-        )
+        X, sample_weight = self._rows_of_fit(X, sample_weight)
         if len(X) < self._n_components:
             raise ValueError(
                 "Expected n_samples >= n_components but got n_components = "
@@ -144,6 +143,12 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         if not warn_of_components(model, state, X, sample_weight):
             warn_of_parameters(self._n_parameters(), len(X), sample_weight)
         return self
+
+    def _rows_of_fit(self, X, sample_weight):
+        """Return checked rows of which something is observed, and their weights."""
+        rows = self._validate(X, sample_weight, reset=True, ensure_min_samples=2)
+        self._check_columns(rows[0])
+        return observed_rows(*rows)
 
     def fit_predict(self, X, y=None, sample_weight=None):
         """Learn the mixture and return the component of each row.
@@ -216,9 +221,11 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         chunks = each_chunk(
             self, X, sample_weight, lambda: not self._begun(), self._check_block
         )
-        for rows, weights in chunks:
-            stream = self._begun() or MixtureStream(*self._seed())
-            self._partial_fit(stream, rows, weights)
+        for chunk in chunks:
+            rows, weights = observed_rows(*chunk)
+            if len(rows):
+                stream = self._begun() or MixtureStream(*self._seed())
+                self._partial_fit(stream, rows, weights)
         return self
 
     def _publish_stream(self, stream):

@@ -42,7 +42,7 @@ FIT = ImputerFit()
 def _with_prior(X, emission, sample_weight):
     """Return the emission of a name, with a prior on covariances, and the rows."""
     model = StochasticEMMixture(emission=emission, tol=FIT.tol)
-    rows, weights = model._validate(X, sample_weight, reset=True, ensure_min_samples=2)
+    rows, weights = model._rows_of_fit(X, sample_weight)
     n = len(rows) if weights is None else weights.sum()
     if not isinstance(rows, np.ndarray):
         rows = rows.take(np.arange(min(len(rows), FIRST_ROWS.least)))

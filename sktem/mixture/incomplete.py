@@ -36,6 +36,7 @@ __all__ = [
     "expected_statistics",
     "has_holes",
     "log_density",
+    "observed_rows",
     "posterior",
     "predict",
     "statistics",
@@ -60,6 +61,20 @@ def has_holes(X) -> bool:
             if not np.isnan(rows.array.sum()):
                 return False
     return rows.has_nan
+
+
+def observed_rows(X, weights):
+    """Return the rows of which something is observed, and their weights.
+
+    Of others nothing is learned. They stay where rows are read by blocks.
+    """
+    rows = carrier_of(X)
+    if rows.array is None or not has_holes(X):
+        return X, weights
+    observed = ~np.isnan(X).all(axis=1)
+    if observed.all():
+        return X, weights
+    return X[observed], None if weights is None else weights[observed]
 
 
 def _components(params):

@@ -210,6 +210,7 @@ class MixtureStream(StreamRunner):
 
     @staticmethod
     def _started(estimator, rows, weights, starts, method=None):
+        estimator._check_columns(rows)
         # Repeating the rows gives every component something to start from.
         copies = -(-estimator._n_components // len(rows))
         rows = np.tile(rows, (copies, 1))

@@ -171,6 +171,49 @@ def test_rows_of_which_nothing_is_observed():
     assert other.score_samples(more)[-1] == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("cls", [StochasticEMMixture, StochasticEMGaussianMixture])
+def test_criteria_do_not_count_rows_of_which_nothing_is_observed(cls):
+    X = gaussian_rows(seed=5, holes=0.2)
+    more = np.insert(X, [0, 0, 100, 400], np.nan, axis=0)
+    weights = np.random.default_rng(0).uniform(0.5, 2, size=len(X))
+    of_more = np.insert(weights, [0, 0, 100, 400], 7.0)
+    mixture = cls(2, random_state=0).fit(X)
+    for name in ("score", "bic", "aic", "icl"):
+        criterion = getattr(mixture, name)
+        assert criterion(more) == pytest.approx(criterion(X), rel=1e-12)
+        assert criterion(more, sample_weight=of_more) == pytest.approx(
+            criterion(X, sample_weight=weights), rel=1e-12
+        )
+        by_blocks = criterion(np.array_split(more, 3))
+        assert by_blocks == pytest.approx(criterion(X), rel=1e-12)
+
+
+@pytest.mark.parametrize("cls", [StochasticEMMixture, StochasticEMGaussianMixture])
+def test_streams_pass_over_rows_of_which_nothing_is_observed(cls):
+    X = gaussian_rows(n=2000, seed=5, holes=0.2)
+    X = X[~np.isnan(X).all(axis=1)]
+    more = np.insert(X, [0, 0, 3, 1700, 1700], np.nan, axis=0)
+    one = cls(2, random_state=0).partial_fit(X)
+    other = cls(2, random_state=0)
+    for chunk in np.split(more, [2, 500, 1800]):
+        other.partial_fit(chunk)
+    assert other.n_samples_seen_ == one.n_samples_seen_ == len(X)
+    assert_allclose(other.weights_, one.weights_, rtol=1e-12)
+    assert other.score(X) == pytest.approx(one.score(X), rel=1e-12)
+
+
+@pytest.mark.parametrize("cls", [StochasticEMMixture, StochasticEMGaussianMixture])
+def test_columns_may_be_observed_later_on_a_stream(cls):
+    X = gaussian_rows(n=2000, d=2, seed=5)
+    X[:3, 0] = np.nan
+    mixture = cls(2, random_state=0).partial_fit(X[:3]).partial_fit(X[3:])
+    peer = cls(2, random_state=0).partial_fit(X)
+    assert mixture.score(X) == pytest.approx(peer.score(X), rel=1e-12)
+    X[:, 0] = np.nan
+    with pytest.raises(ValueError, match=r"nothing has been observed.*\[0\]"):
+        cls(2, random_state=0).partial_fit(X)
+
+
 def test_a_column_never_observed_is_named():
     frame = pd.DataFrame(gaussian_rows(), columns=list("abc")).assign(b=np.nan)
     for mixture in (StochasticEMMixture(2), StochasticEMGaussianMixture(2)):
