@@ -56,6 +56,8 @@ from sktem.hidden_markov.fit_warnings import (
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
 from sktem.hidden_markov.given import (
     check_enough,
+    check_ignored,
+    check_observed_columns,
     check_possible,
     check_warm,
     emission_of,
@@ -391,8 +393,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         if source is None:
             self._table = table_of(X, groups, lengths, self.emission)
             X = observed_sequences(self, X, groups, lengths, **rows, reset=True)
+            check_observed_columns(self, X)
         else:
             X = self._blocks(source, groups, lengths, covariates, states, reset=True)
+        check_ignored(y, X)
         if groups is None and lengths is None and len(X) == 1:
             warn_of_routing("the rows of a fold count as a single sequence")
         X, weights = checked_sequence_weights(X, sample_weight)
@@ -486,6 +490,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         X = observed_sequences(
             self, X, groups, lengths, covariates=covariates, reset=first
         )
+        check_ignored(y, X)
         X, weights = checked_sequence_weights(X, sample_weight)
         if continues and emission_of(self).order:
             raise ValueError(
@@ -915,6 +920,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Log-likelihood of all sequences over the number of rows.
         """
         fitted, X = self._asked(X, groups, lengths, covariates)
+        check_ignored(y, X)
         X, weights = checked_sequence_weights(X, sample_weight)
         values = fitted.model.log_likelihood_of_sequences(X, fitted.params)
         weights = np.ones(len(X)) if weights is None else weights

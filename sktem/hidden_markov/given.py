@@ -9,6 +9,7 @@ from sktem.choices import check_names
 from sktem.emissions import Columns, Emission
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.names import emission_named
+from sktem.emissions.observed import check_observed
 from sktem.emissions.tables import Table, is_frame, label_columns
 from sktem.hidden_markov.covariates import checked_covariates
 from sktem.hidden_markov.durations import durations_of
@@ -21,6 +22,8 @@ from sktem.validation import validate_data
 
 __all__ = [
     "check_enough",
+    "check_ignored",
+    "check_observed_columns",
     "check_possible",
     "check_warm",
     "emission_of",
@@ -122,6 +125,25 @@ def observed_sequences(
         _known_states(states, len(rows), estimator),
         checked_covariates(covariates, len(rows), count),
     )
+
+
+def check_ignored(y, X) -> None:
+    """Raise if y, which is ignored, has other entries than rows: such as lengths."""
+    if y is None or len(y) in (X.n_rows, len(X)):
+        return
+    values = np.asarray(y)
+    are_lengths = values.dtype.kind in "iu" and values.sum() == X.n_rows
+    raise ValueError(
+        f"y is ignored, and has {len(y)} entries where X has {X.n_rows} rows"
+        + (": pass lengths of sequences by name, lengths=..." if are_lengths else "")
+    )
+
+
+def check_observed_columns(estimator, X) -> None:
+    """Raise if a column of rows in memory has never been observed."""
+    names = getattr(estimator, "feature_names_in_", None)
+    rows = X.X[:, : estimator.n_features_in_]
+    check_observed(rows, names, emission_of(estimator))
 
 
 def states_of(estimator) -> int:

@@ -28,6 +28,7 @@ def of_histories(**options):
 
 #: What is said, rows, settings, and further arguments of `fit`.
 REFUSED = [
+    (r"columns \[1\]: leave them out", np.where([True, False], X, np.nan), PLAIN),
     ("not next to each other", X, PLAIN, {"groups": np.arange(60) % 7}),
     ("lengths add up to 3", X, PLAIN, {"lengths": [1, 2]}),
     ("not both", X, PLAIN, {"groups": np.zeros(60), "lengths": [60]}),
@@ -93,6 +94,16 @@ def test_what_is_refused(case):
     hmm = HiddenMarkovModel(**{"n_states": 3, "random_state": 0, **settings})
     with pytest.raises(ValueError, match=message):
         hmm.fit(rows, **(arguments[0] if arguments else {}))
+
+
+def test_lengths_in_the_place_of_y():
+    fitted = HiddenMarkovModel(2, random_state=0).fit(X, np.zeros(60))
+    for method in ("fit", "partial_fit", "score"):
+        call = getattr(fitted, method)
+        with pytest.raises(ValueError, match="has 3 entries.* by name, lengths="):
+            call(X, [20, 30, 10])
+        with pytest.raises(ValueError, match="7 entries where X has 60 rows$"):
+            call(X, list("abcdefg"))
 
 
 @pytest.mark.parametrize("emission, rows, name, values, message", IMPOSSIBLE)
