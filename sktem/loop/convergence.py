@@ -201,8 +201,13 @@ def _left_of_jumps(values, window, size_of):
     return _geometric_rest(last, rate, values)
 
 
+#: Changes by this share of an objective, or less, are rounding errors: terms of a
+#: likelihood, such as logarithms of gamma functions, are larger than their sum.
+ROUNDING = 64 * np.finfo(float).eps
+
+
 def _geometric_rest(change, rate, values):
     """Return the sum of a geometric series from a change on, infinite if it grows."""
-    if change <= 8 * np.finfo(float).eps * max(abs(values[-1]), 1.0):
+    if change <= ROUNDING * max(abs(values[-1]), 1.0):
         return 0.0
     return change / (1 - rate) if 0 < rate < 1 else np.inf
