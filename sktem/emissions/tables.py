@@ -338,7 +338,7 @@ def labels_of(column, name) -> np.ndarray:
     Raise ValueError for lists and the like, which are no labels.
     """
     categories = getattr(getattr(column, "dtype", None), "categories", None)
-    if categories is not None:
+    if hasattr(categories, "__len__"):  # those of polars need not be known
         return np.asarray(categories, dtype=object)
     values = np.asarray(column)
     values = values[~_missing(values)]

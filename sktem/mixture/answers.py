@@ -18,6 +18,7 @@ from sktem.mixture.conditional import chosen_columns, conditioned, given_values
 from sktem.mixture.emission_model import completed_rows, drawn_completions
 from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.likelihood_ratio import likelihood_ratio_test
+from sktem.rows.sources import rows_by_blocks
 
 __all__ = ["Answers", "MixtureAnswers"]
 
@@ -170,10 +171,19 @@ class MixtureAnswers:
         check_choice("method", method, ("mean", "draw", "mode"))
         return self._completed(X, method, drawing_generator(self.random_state))
 
+    def _rows_in_memory(self, X):
+        """Return checked rows; raise if they would have to be read by blocks."""
+        if rows_by_blocks(X) is not None:
+            raise TypeError(
+                "X would be read by blocks, which fit, predictions, scores and "
+                "criteria do: here, pass rows in memory, part by part if they are many"
+            )
+        return self._validate(X, reset=False)[0]
+
     def _completed(self, X, method, rng):
         """Return rows without holes, as given."""
         model, params = self._fitted_model()
-        rows, _ = self._validate(X, reset=False)
+        rows = self._rows_in_memory(X)
         twin, unshifted = self._as_emissions()
         R = model.posterior(rows, params)
         filled = completed_rows(twin.emission, unshifted.emission, R, rows, method, rng)
@@ -212,7 +222,7 @@ class MixtureAnswers:
         if given is None:
             rows, labels = self._drawn(n_samples)
         else:
-            given, _ = self._validate(given, reset=False)
+            given = self._rows_in_memory(given)
             twin, params = self._as_emissions()
             rng = drawing_generator(self.random_state)
             rows, labels = drawn_completions(twin, params, given, n_samples, rng)
@@ -321,7 +331,7 @@ class MixtureAnswers:
         K = len(params.weights)
         if K < 2:
             raise ValueError("the mixture has one component: there is none less")
-        rows, _ = self._validate(X, reset=False)
+        rows = self._rows_in_memory(X)
         settings = {"n_components": K - 1, "verbose": 0, "warm_start": False}
         smaller = clone(self).set_params(**settings, **self._settings_of_rows())
         seed, _ = self._seed()

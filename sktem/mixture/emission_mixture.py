@@ -12,6 +12,7 @@ from sklearn.utils.validation import (
 )
 
 from sktem.e_step.random import drawing_generator
+from sktem.emissions.columns import Columns
 from sktem.emissions.observed import check_observed
 from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.by_blocks import checked_rows
@@ -283,9 +284,10 @@ class StochasticEMMixture(MixtureEstimator):
             labelled = labelled or np.asarray(X).dtype.kind in "US"
             if labelled and min(X.shape):
                 self._table = Table(X, self.emission)
-                labelled = self._table.has_labels
+                labelled = self._table.has_labels or self._leaves_columns(X)
         elif not reset:
             labelled = self._table.has_labels and hasattr(X, "shape")
+            labelled = labelled or self._leaves_columns(X)
         if labelled and min(X.shape):
             _check_feature_names(self, X, reset=reset)
             _check_n_features(self, X, reset=reset)
@@ -307,6 +309,10 @@ class StochasticEMMixture(MixtureEstimator):
             typed = is_frame(X) or np.asarray(X).dtype.kind in "iu"
             self._table = Table(X if typed else rows, self.emission)
         return self._table.encode(rows) if self._table.has_labels else rows
+
+    def _leaves_columns(self, X):
+        """Return whether a frame may have columns of no block, of any kind."""
+        return is_frame(X) and isinstance(self.emission, Columns)
 
     def _learn_table(self, source):
         """Learn how the columns of rows that are read by blocks become numbers."""

@@ -303,6 +303,42 @@ def test_columns_by_name():
         mixture.predict(frame.assign(count=0.5))
 
 
+def test_columns_of_no_block_may_hold_anything():
+    frame, _ = table()
+    frame["when"] = pd.Timestamp("2024-01-01")
+    emission = Columns([("size", Gaussian(), ["size"])])
+    mixture = StochasticEMMixture(2, emission=emission, random_state=0).fit(frame)
+    peer = StochasticEMMixture(2, random_state=0).fit(frame[["size"]])
+    assert mixture.score(frame) == pytest.approx(peer.score(frame[["size"]]))
+
+
+def test_categories_of_polars_are_labels():
+    frame, _ = table()
+    text = frame[["size", "colour"]]
+    ours = polars.from_pandas(text).with_columns(
+        polars.col("colour").cast(polars.Categorical)
+    )
+    mixture = StochasticEMMixture(2, random_state=0).fit(ours)
+    peer = StochasticEMMixture(2, random_state=0).fit(text)
+    assert mixture.score(ours) == pytest.approx(peer.score(text))
+
+
+@pytest.mark.parametrize("cls", [StochasticEMMixture, StochasticEMGaussianMixture])
+def test_rows_by_blocks_are_not_completed(cls):
+    X = gaussian_rows()
+    mixture = cls(2, random_state=0).fit(X)
+    for call in (mixture.impute, lambda rows: mixture.sample(1, given=rows)):
+        with pytest.raises(TypeError, match="pass rows in memory"):
+            call(np.array_split(X, 3))
+
+
+@pytest.mark.parametrize("seed", range(20, 30))
+def test_rounding_errors_of_counts_are_nothing_to_gain(seed):
+    X = np.random.default_rng(seed).negative_binomial(3, 0.1, size=(200, 2))
+    mixture = StochasticEMMixture(1, emission="negative_binomial").fit(X)
+    assert mixture.converged_ and mixture.n_iter_ < 30
+
+
 def test_latent_classes_are_found():
     # Three binary items given two classes: the moments are those of the classes.
     rng = np.random.default_rng(0)
