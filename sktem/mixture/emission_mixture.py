@@ -306,8 +306,9 @@ class StochasticEMMixture(MixtureEstimator):
             ensure_min_samples=ensure_min_samples,
         )
         if reset:
-            typed = is_frame(X) or np.asarray(X).dtype.kind in "iu"
-            self._table = Table(X if typed else rows, self.emission)
+            given = X if is_frame(X) else np.asarray(X)
+            typed = is_frame(X) or given.dtype.kind in "iu"
+            self._table = Table(given if typed else rows, self.emission)
         return self._table.encode(rows) if self._table.has_labels else rows
 
     def _leaves_columns(self, X):

@@ -108,7 +108,7 @@ def test_integers_are_counts_by_auto(source, least, tmp_path):
     X[200, 2] = least
     kinds = {
         repr(mixture(1, "auto").fit(rows).emission_)
-        for rows in (X, SOURCES[source](X, tmp_path))
+        for rows in (X, X.tolist(), SOURCES[source](X, tmp_path))
     }
     assert len(kinds) == 1
     kind = kinds.pop()
