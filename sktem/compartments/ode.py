@@ -184,9 +184,11 @@ class ODE(SolvedModel):
         amounts = np.zeros((rows, self.n_states))
         if self.initial is not None:
             values = self.initial(self._named(psi))
-            if len(values) != self.n_states:
+            count = len(values) if hasattr(values, "__len__") else "a number"
+            if count != self.n_states:
                 raise ValueError(
-                    f"initial must return {self.n_states} amounts, got {len(values)}"
+                    f"initial must return a tuple of {self.n_states} amounts, got "
+                    f"{count}"
                 )
             for j, value in enumerate(values):
                 amounts[:, j] = value

@@ -69,6 +69,7 @@ class Records:
                 raise ValueError(
                     f"records need a column {name!r}, got {list(columns)}"
                     f"{did_you_mean(name, columns)}"
+                    f"{'; one patient has one label in all' if name == 'ID' else ''}"
                 )
         n = len(columns["TIME"])
         for name, values in columns.items():

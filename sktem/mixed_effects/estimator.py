@@ -33,6 +33,7 @@ from sktem.mixed_effects.inference.likelihood import LIKELIHOODS, doubtful
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
+from sktem.mixed_effects.structural import check_model
 from sktem.mixed_effects.subject_blocks import predicted_blocks
 from sktem.mixed_effects.summary import summary_of
 from sktem.mixed_effects.unusual_fits import (
@@ -84,9 +85,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         "linear", "one_compartment_oral", "one_compartment_oral_lag",
         "one_compartment_iv", "two_compartment_iv", "emax", "logistic_growth" or
         "exponential_growth"; or a function ``f(psi, X)``, vectorised over rows, that
-        gets the parameters of each row by name and the rows of X (an array, or for a
-        data frame an object with columns by name). None with
-        ``log_density``, if there is nothing to predict.
+        gets the parameters of each row by name, ``psi["ka"]`` or ``psi.ka``, and the
+        rows of X (an array, or for a data frame an object with columns by name). None
+        with ``log_density``, if there is nothing to predict.
     parameters : dict
         Names and start values of the parameters, on the natural scale. Their order of
         magnitude need not be right: the fit begins at an optimum of the regression
@@ -342,6 +343,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     # ------------------------------------------------------------- settings and parts
 
     def _check(self):
+        check_model(self.model)
         if self.log_density is None:
             residual_error_of(self.residual_error)
             if self.model is None:

@@ -147,7 +147,10 @@ def as_records(estimator, X, y=None, groups=None, events=None):
         indexed = X, np.arange(len(X))
     elif events is not None:
         if groups is None:
-            raise ValueError("groups is missing: events are those of subjects")
+            raise ValueError(
+                "groups is missing: events are those of subjects; one patient has one "
+                "label in all rows"
+            )
         doses = events if isinstance(events, Doses) else Doses(events)
         indexed = doses.with_observations(X, y, groups=groups)
     elif has_doses and "AMT" in [str(c).upper() for c in getattr(X, "columns", ())]:
@@ -159,9 +162,15 @@ def as_records(estimator, X, y=None, groups=None, events=None):
         indexed = read_nonmem(table), np.arange(len(X))
     if has_doses != (indexed is not None):
         what = "needs records of doses" if has_doses else "has no doses"
+        routing = (
+            ". Cross-validation passes groups and events on after sklearn.set_config("
+            "enable_metadata_routing=True), set_fit_request(groups=True, events=True) "
+            "and set_score_request(groups=True, events=True)"
+        )
         raise ValueError(
             f"model {model!r} {what}: records of sktem.compartments.read_nonmem, "
             "tables with AMT and events go with the models of sktem.compartments"
+            f"{routing if has_doses else ''}"
         )
     return indexed
 
@@ -244,10 +253,13 @@ def _checked_columns(estimator, records, names):
             )
         held = records.columns.get(name)
         if held is not None and held.dtype.kind not in "biuf" and name not in EVENTS:
-            raise ValueError(
-                f"column {name!r} holds text: make a column of numbers of it, such as "
-                "0 and 1, or one for each category but one"
-            )
+            advice = "number the occasions, such as 1, 2 and 3"
+            if name not in (estimator.occasions or ()):
+                advice = (
+                    "make a column of numbers of it, such as 0 and 1, or one for each "
+                    "category but one"
+                )
+            raise ValueError(f"column {name!r} holds text: {advice}")
     return used
 
 
@@ -263,7 +275,13 @@ def values_of_subjects(labels, X, groups, columns):
     owner = known_codes(labels, groups).astype(np.int64)
     known, by_subject = owner >= 0, np.full((len(labels), len(columns)), np.nan)
     for k, values in enumerate(table):
-        by_subject[owner[known], k] = values[known]
+        try:
+            by_subject[owner[known], k] = values[known]
+        except ValueError:
+            raise ValueError(
+                f"column {columns[k]!r} holds text: make a column of numbers of it, "
+                "such as 0 and 1, or one for each category but one"
+            ) from None
         if (by_subject[owner[known], k] != values[known]).any():
             return None
     return by_subject

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.choices import check_choice, check_names
+from sktem.choices import check_names
 from sktem.compartments.models import CompartmentModel
 from sktem.mixed_effects.columns import input_columns, listed, unread_columns
 from sktem.mixed_effects.design import (
@@ -158,7 +158,6 @@ def structure_of(model, parameters):
         if not isinstance(value, Real) or not np.isfinite(float(value)):
             raise ValueError(f"parameters[{name!r}] must be a number, got {value!r}")
     if isinstance(model, str):
-        check_choice("model", model, STRUCTURAL_MODELS, " or a callable")
         structure = STRUCTURAL_MODELS[model]
         if set(parameters) != set(structure.parameters):
             raise ValueError(
@@ -169,8 +168,6 @@ def structure_of(model, parameters):
     if isinstance(model, CompartmentModel):
         model.check_names(parameters)
         return model, tuple(parameters)
-    if model is not None and not callable(model):
-        raise TypeError(f"model must be a name or a callable, got {model!r}")
     return model, tuple(parameters)
 
 

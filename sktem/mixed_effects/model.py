@@ -17,7 +17,7 @@ from sktem.mixed_effects.m_step import (
     solve_scaled,
 )
 from sktem.mixed_effects.rows import GroupedRows
-from sktem.mixed_effects.structural import StructuralModel
+from sktem.mixed_effects.structural import NamedValues, StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
 from sktem.models.base import LatentModel
 
@@ -195,7 +195,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         phi[:, design.random] = Z[:, : len(design.random)]
         shifts = design.shifts(X, Z, numeric)
         by_subject = by_subject and not shifts
-        psi = {}
+        psi = NamedValues()
         for p, name in enumerate(design.names):
             forward = TRANSFORMS[design.transforms[p]].forward
             if p in shifts:

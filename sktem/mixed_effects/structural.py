@@ -7,7 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["STRUCTURAL_MODELS", "StructuralModel"]
+from sktem.choices import check_choice
+from sktem.compartments.models import CompartmentModel
+
+__all__ = ["STRUCTURAL_MODELS", "NamedValues", "StructuralModel", "check_model"]
+
+
+class NamedValues(dict):
+    """Values by name, as keys and as attributes."""
+
+    def __getattr__(self, name):
+        """Return a value."""
+        if name not in self:
+            raise AttributeError(f"there are {list(self)}, and no {name!r}")
+        return self[name]
 
 
 class StructuralModel(NamedTuple):
@@ -107,3 +120,14 @@ STRUCTURAL_MODELS = {
         7, ("A", "B", "k"), ("time",), _exponential_growth
     ),
 }
+
+
+def check_model(model):
+    """Raise an error for what is no model."""
+    others = ", a model of sktem.compartments or a callable"
+    if isinstance(model, str):
+        check_choice("model", model, STRUCTURAL_MODELS, others)
+    elif isinstance(model, type):
+        raise TypeError(f"model is a class: pass an instance, {model.__name__}(...)")
+    elif not (model is None or callable(model) or isinstance(model, CompartmentModel)):
+        raise TypeError(f"model must be a name or a callable, got {model!r}")

@@ -163,6 +163,12 @@ def _about_error(vector, rows, params) -> list[str]:
         letter = name.removeprefix("residual_")[0]
         simpler = {"a": "proportional"}.get(letter, "constant")
         advice = f'Pass residual_error="{simpler}"'
+        zeros, impossible = _zero_predictions(model, rows, params)
+        if letter == "a" and zeros > impossible:
+            advice = (
+                "Leave out the rows whose observations and predictions are both zero, "
+                "such as those before a dose"
+            )
         if not model.error.regresses:
             name_of = {"a": 'Pass "poisson"'}
             advice = name_of.get(letter, "Leave out categories that do not occur")
@@ -171,12 +177,15 @@ def _about_error(vector, rows, params) -> list[str]:
             f"ask for it. {advice}, or take estimates and standard errors of the "
             "others as conditional on that."
         )
-    zeros, impossible = _without_error(model, rows, params)
+    if not isinstance(model.error, ProportionalError):
+        return messages
+    zeros, impossible = _zero_predictions(model, rows, params)
     if zeros > DOUBT.most_zeros * rows.n_rows or impossible:
         messages.append(
             f"{zeros} of {rows.n_rows} predictions are zero, where a proportional "
-            "error is none, and the estimates follow these rows: leave them out (such "
-            'as those at the time of a dose), or pass residual_error="combined".'
+            "error is none, and the estimates follow these rows: leave them out, such "
+            "as those at the time of a dose"
+            + (', or pass residual_error="combined".' if impossible else ".")
         )
     return messages
 
@@ -318,13 +327,8 @@ def _never_dosed(model, rows, params):
     )
 
 
-def _without_error(model, rows, params):
-    """Return how many rows have no proportional error, and how many of them need one.
-
-    Predictions are zero there, and for the second number the observations are not.
-    """
-    if not isinstance(model.error, ProportionalError):
-        return 0, 0
+def _zero_predictions(model, rows, params):
+    """Return how many predictions are zero, and how many where observations are not."""
     blocks = each_block(rows, partial(_zeros, model, params), lambda subjects: ())
     return np.sum(blocks, axis=0)
 

@@ -344,6 +344,9 @@ def test_indirect_responses(name):
     )
     np.testing.assert_allclose(found, model.predict(kinds, psi), rtol=1e-6)
     assert found[1] == pytest.approx(7.5)
+    model.initial = lambda p: 1.0
+    with pytest.raises(ValueError, match="a tuple of 2 amounts, got a number"):
+        model.predict(kinds, psi)
 
 
 def test_parameters_of_subjects_and_records():

@@ -107,6 +107,26 @@ def test_a_hockey_stick_of_records():
         assert abs(value - truth) < 4 * errors[f"beta_AGE:{name}(CL)"]
 
 
+def test_categories_may_be_text(data):
+    X, y, groups = data
+    names = np.array(["a", "b", "c", "d"])[X.KIND.astype(int)]
+    found = [
+        covariate_search(
+            line(), table, y, groups, candidates={"intercept": ["KIND"]},
+            forms={"KIND": "categorical"},
+        )
+        for table in (X, X.assign(KIND=names))
+    ]  # fmt: skip
+    assert found[0][1] == found[1][1]
+    values = [list(fit.covariate_effects_.values()) for fit, _ in found]
+    np.testing.assert_allclose(values[1], values[0], rtol=1e-9)
+    with pytest.raises(ValueError, match="'power' needs numbers, and 'KIND' holds"):
+        covariate_search(
+            line(), X.assign(KIND=names), y, groups,
+            candidates={"intercept": ["KIND"]}, forms={"KIND": "power"},
+        )  # fmt: skip
+
+
 def test_a_form_on_the_natural_scale_is_a_model_of_its_own():
     rng = np.random.default_rng(5)
     n, effect = 40, 0.02

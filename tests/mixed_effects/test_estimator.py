@@ -382,6 +382,26 @@ def test_a_function_equals_the_library(bolus):
     np.testing.assert_array_equal(same.predict(X, groups), fits[0].predict(X, groups))
 
 
+def test_parameters_are_attributes_too(bolus):
+    X, y, groups = bolus_data()
+    settings = {**BOLUS, "max_iter": 5, "tol": 0, "random_state": 0}
+    by_key, by_attribute = (
+        NonlinearMixedEffectsRegressor(**{**settings, "model": model})
+        .fit(X, y, groups=groups)
+        .params_
+        for model in (
+            lambda p, X: X[:, 0] / p["V"] * np.exp(-p["CL"] / p["V"] * X[:, 1]),
+            lambda p, X: X[:, 0] / p.V * np.exp(-p.CL / p.V * X[:, 1]),
+        )
+    )
+    np.testing.assert_array_equal(by_key.omega, by_attribute.omega)
+    misread = NonlinearMixedEffectsRegressor(
+        **{**settings, "model": lambda p, X: p.K * X[:, 0]}
+    )
+    with pytest.raises(AttributeError, match=r"there are \['V', 'CL'\], and no 'K'"):
+        misread.fit(X, y, groups=groups)
+
+
 def test_a_log_density_equals_the_residual_error(bolus):
     """A parameter without random effect stands for the residual error."""
     X, y, groups = bolus_data()

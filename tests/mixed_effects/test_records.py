@@ -618,6 +618,26 @@ def test_wrong_values_are_told(table, change, told):
     assert told is None or re.search(told, messages), messages
 
 
+def test_what_is_wrong_and_what_to_pass(table, quick):
+    frame = pd.DataFrame(table)
+    with pytest.raises(TypeError, match=r"an instance, OneCompartment\("):
+        oral().set_params(model=OneCompartment).fit(frame)
+    with pytest.raises(ValueError, match="one_compartment_oral'.*sktem.compartments"):
+        oral().set_params(model="oral").fit(frame)
+    text = frame.assign(OCC=np.where(frame.TIME > 10, "late", "early"))
+    with pytest.raises(ValueError, match="'OCC' holds text: number the occasions"):
+        oral(occasions={"OCC": "CL"}).fit(text)
+    one = frame[frame.ID == 3].drop(columns="ID")
+    with pytest.raises(ValueError, match="'ID', .* one patient has one label"):
+        oral().fit(one)
+    dosed = one.AMT > 0
+    with pytest.raises(ValueError, match="groups is missing.* one patient has one"):
+        oral().fit(one[~dosed], one.DV[~dosed], events=one[dosed])
+    seen = frame[frame.AMT == 0]
+    with pytest.raises(ValueError, match=r"set_score_request\(groups=True, events"):
+        quick.score(seen[["TIME"]], seen.DV)
+
+
 def test_text_is_no_covariate(table):
     rows = pd.DataFrame(table)
     rows["SEX"] = np.where(rows.ID % 2, "F", "M")

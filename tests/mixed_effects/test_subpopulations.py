@@ -144,6 +144,9 @@ def test_covariates_of_the_class():
     assert found.shares.sum() == pytest.approx(1)
     with pytest.raises(ValueError, match="constant within"):
         subpopulations(model, *given, parameters="intercept", class_covariates="x")
+    text = given[0].assign(Z="f"), *given[1:]
+    with pytest.raises(ValueError, match="'Z' holds text: make a column of numbers"):
+        subpopulations(model, *text, parameters="intercept", class_covariates="Z")
 
 
 def test_published_mixture(shared_data):

@@ -263,6 +263,17 @@ def test_subjects_without_observations_are_named():
     assert "6 subjects, such as [1, 2, 3, 4, 5] have no observations" in found
 
 
+def test_zeros_before_a_dose_are_to_be_left_out():
+    frame = study().assign(TIME=lambda table: table.TIME + 1)
+    before = frame[frame.AMT > 0].assign(TIME=0.0, AMT=0.0, DV=0.0)
+    both = pd.concat([frame, before]).sort_values(["ID", "TIME"], kind="stable")
+    found = told(oral(max_iter=60), both)[1]
+    assert "leave them out" in found and "combined" not in found
+    found = told(oral(max_iter=60, residual_error="combined"), both)[1]
+    assert "Leave out the rows whose observations and predictions are both" in found
+    assert "Pass" not in found
+
+
 def test_patients_of_the_population_are_not_named():
     est = oral(fixed={"b": 0.3}, omega=["CL"], omega_start={"CL": 0.3})
     frame, rng = study(400), np.random.default_rng(8)

@@ -192,7 +192,13 @@ def _candidates(candidates, forms, X, events) -> tuple[list[Candidate], Any, Any
             columns, title = (source,), source
             if form != "linear":
                 title = f"{source}:{form}"
-                derived = FORMS[form](source, _column(X, source))
+                values = _column(X, source)
+                if form != "categorical" and values.dtype.kind != "f":
+                    raise ValueError(
+                        f"forms: {form!r} needs numbers, and {source!r} holds text; "
+                        '"categorical" takes it'
+                    )
+                derived = FORMS[form](source, values)
                 columns = tuple(derived)
                 new |= derived
             expanded.append(Candidate(parameter, source, title, columns))
@@ -209,7 +215,15 @@ def _column(X, source):
             f"forms need {source!r} to be a column of a data frame or records, got "
             f"{list(known)}"
         )
-    return np.asarray(X[source], dtype=float)
+    return _numbers_or_text(X[source])
+
+
+def _numbers_or_text(values):
+    """Return a column as numbers, or as text where it is none."""
+    try:
+        return np.asarray(values, dtype=float)
+    except ValueError:
+        return np.asarray(values).astype(str)
 
 
 def _with_columns(data, new):
@@ -217,13 +231,14 @@ def _with_columns(data, new):
     if isinstance(data, Records):
         records = data.take(np.arange(data.n_subjects))
         records.columns |= {
-            name: make(records[source]) for name, (source, make) in new.items()
+            name: make(_numbers_or_text(records[source]))
+            for name, (source, make) in new.items()
         }
         return records
     if data is None or not hasattr(data, "assign"):
         return data
     return data.assign(**{
-        name: make(np.asarray(data[source], dtype=float))
+        name: make(_numbers_or_text(data[source]))
         for name, (source, make) in new.items()
         if source in data.columns
     })  # fmt: skip
@@ -248,7 +263,10 @@ def _categorical(source, values):
     levels, counts = np.unique(values, return_counts=True)
     others = np.delete(levels, np.argmax(counts))
     return {
-        f"{source}:{level:g}": (source, lambda x, level=level: (x == level) * 1.0)
+        f"{source}:{level:g}" if isinstance(level, float) else f"{source}:{level}": (
+            source,
+            lambda x, level=level: (x == level) * 1.0,
+        )
         for level in others.tolist()
     }
 
