@@ -182,6 +182,19 @@ def test_resampled_parameters(fit):
         sampling_importance_resampling(fit, 10, 20)
 
 
+def test_reports_in_processes_are_the_same(fit):
+    options = {"n_draws": 12, "n_resamples": 5, "random_state": 0}
+    plain = sampling_importance_resampling(fit, **options)
+    found = sampling_importance_resampling(fit, **options, n_jobs=2)
+    pd.testing.assert_frame_equal(found, plain)
+    for profile in zip(
+        profile_likelihood(fit, "slope"),
+        profile_likelihood(fit, "slope", n_jobs=2),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(*profile)
+
+
 def test_covariate_search(data, larger):
     X, y, groups = data
     best, steps = covariate_search(

@@ -13,6 +13,8 @@ from sktem.mixed_effects.checks.rows import check_mixed_effects
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.node_numbers import covariance_of
 from sktem.mixed_effects.inference.standard_errors import at_bounds
+from sktem.mixed_effects.reports.resampling import in_processes
+from sktem.progress import counted
 
 __all__ = ["LikelihoodProfile", "profile_likelihood"]
 
@@ -72,7 +74,9 @@ class LikelihoodProfile(NamedTuple):
     level: float
 
 
-def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
+def profile_likelihood(
+    estimator, name, *, level=0.95, n_jobs=None
+) -> LikelihoodProfile:
     """Return the profile of the likelihood along a parameter, and its interval.
 
     With priors of parameters it is that of the posterior. An estimate at its bound,
@@ -87,6 +91,8 @@ def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
         The parameter, by its name in ``standard_errors()``.
     level : float, default=0.95
         Confidence of the interval.
+    n_jobs : int or None, default=None
+        Processes of joblib, one for each of the two sides.
 
     Returns
     -------
@@ -121,7 +127,6 @@ def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level!r}")
     place, params = vector.names.index(name), fitted.params
-    estimate = vector.of(params)[place]
     error = np.sqrt(fitted.covariance()[place, place])
     bound = _bound(vector, params, place)
     if bound is None and not np.isfinite(error):
@@ -130,37 +135,41 @@ def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
             "another parameter by fixed that makes up for it, or leave it out"
         )
     drop = 0.5 * chi2.ppf(level, 1)
-    best = _climbed(fitted, params, place, estimate)
-    points = {estimate: best.value}
-    ends = []
-    for sign in (-1.0, 1.0):
-        if bound is not None and sign == bound.side:
-            ends.append(bound.value)
-            continue
-        end, here, at = sign * np.inf, best, estimate
-        for k in range(PROFILE.n_points):
-            if bound is not None:
-                at = estimate + sign * PROFILE.first * 2.0**k * bound.unit
-            elif vector.positive[place]:
-                at = at * np.exp(sign * PROFILE.distance * error / estimate)
-            else:
-                at = at + sign * PROFILE.distance * error
-            here = _climbed(fitted, here.params, place, at)
-            if not np.isfinite(here.value):
-                break
-            points[at] = here.value
-            if here.value < best.value - drop:
-                end = _crossing(points, sign, best.value - drop)
-                break
-        ends.append(end)
+    best = _climbed(fitted, params, place, vector.of(params)[place])
+    tasks = [(fitted, place, best, error, bound, drop, sign) for sign in (-1.0, 1.0)]
+    sides = in_processes(_side, tasks, n_jobs, "Profile: sides")
+    points = sides[0][0] | sides[1][0]
     at = np.array(sorted(points))
     natural = fitted.natural_scale(name)
     return LikelihoodProfile(
         natural(at),
         np.array([points[value] for value in at]),
-        tuple(float(natural(np.array(end))) for end in ends),  # type: ignore[arg-type]
+        tuple(float(natural(np.array(end))) for _, end in sides),  # type: ignore[arg-type]
         float(level),
     )
+
+
+def _side(fitted, place, best, error, bound, drop, sign):
+    """Return the points to one side of the estimate, and where the interval ends."""
+    vector = fitted.vector
+    estimate = at = vector.of(fitted.params)[place]
+    points, here = {estimate: best.value}, best
+    if bound is not None and sign == bound.side:
+        return points, bound.value
+    for k in counted(range(PROFILE.n_points), "Profile: points"):
+        if bound is not None:
+            at = estimate + sign * PROFILE.first * 2.0**k * bound.unit
+        elif vector.positive[place]:
+            at = at * np.exp(sign * PROFILE.distance * error / estimate)
+        else:
+            at = at + sign * PROFILE.distance * error
+        here = _climbed(fitted, here.params, place, at)
+        if not np.isfinite(here.value):
+            break
+        points[at] = here.value
+        if here.value < best.value - drop:
+            return points, _crossing(points, sign, best.value - drop)
+    return points, sign * np.inf
 
 
 class _Bound(NamedTuple):

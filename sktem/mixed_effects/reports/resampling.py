@@ -72,11 +72,15 @@ def bootstrap(estimator, n_samples=200, *, n_jobs=None, random_state=None):
     fitted = _checked(estimator, n_samples)
     n = len(fitted.rows)
     seeds = seed_sequence(random_state).spawn(n_samples)
-    work = iter(Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_refitted)(fitted, np.random.default_rng(seed), n) for seed in seeds
-    ))  # fmt: skip
-    steps = counted(range(n_samples), "Bootstrap: data sets")
-    return DataFrame([next(work) for _ in steps])
+    tasks = [(fitted, np.random.default_rng(seed), n) for seed in seeds]
+    return DataFrame(in_processes(_refitted, tasks, n_jobs, "Bootstrap: data sets"))
+
+
+def in_processes(function, tasks, n_jobs, label):
+    """Return what a function makes of the arguments of each task, under a bar."""
+    calls = (delayed(function)(*arguments) for arguments in tasks)
+    work = iter(Parallel(n_jobs=n_jobs, return_as="generator")(calls))
+    return [next(work) for _ in counted(range(len(tasks)), label)]
 
 
 def _refitted(fitted, rng, n):
@@ -96,7 +100,13 @@ def _refitted(fitted, rng, n):
 
 
 def sampling_importance_resampling(
-    estimator, n_draws=1000, n_resamples=500, *, inflation=1.2, random_state=None
+    estimator,
+    n_draws=1000,
+    n_resamples=500,
+    *,
+    inflation=1.2,
+    n_jobs=None,
+    random_state=None,
 ):
     """Draw parameters from the likelihood, by resampling of Gaussian draws.
 
@@ -114,6 +124,8 @@ def sampling_importance_resampling(
         Draws that are kept.
     inflation : float, default=1.2
         Factor of the standard deviations of the draws.
+    n_jobs : int or None, default=None
+        Processes of joblib.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
 
@@ -171,20 +183,23 @@ def sampling_importance_resampling(
     root = np.linalg.cholesky(covariance / slope[:, None] / slope) * inflation
     white = rng.standard_normal((n_draws, len(values)))
     shifts = white @ root.T
-    fits, log_weights = [], np.full(n_draws, -np.inf)
-    for k in counted(range(n_draws), "Resampling: likelihoods"):
-        moved = np.where(positive, values * np.exp(shifts[k] * positive), 0.0)
-        moved += np.where(positive, 0.0, values + shifts[k])
-        there = fitted.at(vector.params(moved, fitted.params))
-        fits.append(there)
-        if np.linalg.eigvalsh(there.params.omega)[0] > 0:
-            value = there.log_likelihood("auto", 300, "auto")[0]
-            value += log_prior(vector, there.params)[0]
-            log_weights[k] = value + 0.5 * white[k] @ white[k]
+    moved = np.where(positive, values * np.exp(shifts * positive), values + shifts)
+    tasks = [(fitted, vector.params(there, fitted.params)) for there in moved]
+    label = "Resampling: likelihoods"
+    log_weights = np.array(in_processes(_log_posterior, tasks, n_jobs, label))
+    log_weights += 0.5 * (white**2).sum(axis=1)
     # Gumbel's keys draw without replacement, in proportion to the weights.
     keys = log_weights + rng.gumbel(size=n_draws)
     resampled = np.argsort(-keys)[:n_resamples]
-    return DataFrame([estimates_by_name(fits[k]) for k in resampled])
+    return DataFrame([estimates_by_name(fitted.at(tasks[k][1])) for k in resampled])
+
+
+def _log_posterior(fitted, params):
+    """Return the log-likelihood and the log-prior of parameters, -inf where none."""
+    if np.linalg.eigvalsh(params.omega)[0] <= 0:
+        return -np.inf
+    value = fitted.at(params).log_likelihood("auto", 300, "auto")[0]
+    return value + log_prior(fitted.vector, params)[0]
 
 
 def _checked(estimator, count):
