@@ -52,7 +52,7 @@ class NodeNumbers(NamedTuple):
         information.
     """
 
-    likelihood: tuple[int, ...] = (3, 5, 7, 11, 17, 25, 41, 69, 115)
+    likelihood: tuple[int, ...] = (3, 5, 7, 9, 15, 25, 41, 69, 115)
     information: tuple[int, ...] = (3, 5, 8, 13, 21, 35)
     first: int = 5
     most_of_subject: int = 2000
