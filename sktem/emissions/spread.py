@@ -23,6 +23,9 @@ class Narrowness(NamedTuple):
     ----------
     near : float
         A variance below this many times ``reg_covar`` is mostly that.
+    much : float
+        If all variances of a column are below this many times ``reg_covar``, that is a
+        tenth of them or more, by which the states are too wide.
     spread : float
         It is an accident of the state where all rows together vary, in the same
         direction, by more than this many times ``reg_covar``.
@@ -33,6 +36,7 @@ class Narrowness(NamedTuple):
     """
 
     near: float = 2.0
+    much: float = 10.0
     spread: float = 100.0
     rounding: float = 1e-10
     share: float = 1e-6
@@ -137,9 +141,9 @@ def doubt_of_covariances(
         return None
     if columns := _swamped_columns(spread, weights, sample):
         return (
-            f"reg_covar={reg_covar:g} is most of the variance that was found in "
-            f"column(s) {listed(columns)}: divide the columns by their standard "
-            "deviations, or choose a smaller reg_covar."
+            f"reg_covar={reg_covar:g} is a tenth or more of the variance "
+            f"that was found in column(s) {listed(columns)}: divide the columns by "
+            "their standard deviations, or choose a smaller reg_covar."
         )
     narrow = structure.least_variances(spread.covariances)
     is_wide = not (narrow < NARROWNESS.near * reg_covar).any()
@@ -175,9 +179,9 @@ def listed(numbers):
 
 
 def _swamped_columns(spread, weights, sample):
-    """Return the columns in which all states are as wide as `reg_covar`."""
+    """Return the columns in which `reg_covar` widens all states by much."""
     whole, reg_covar = spread.variances(), spread.reg_covar
-    near = (whole < NARROWNESS.near * reg_covar).all(axis=0)
+    near = (whole < NARROWNESS.much * reg_covar).all(axis=0)
     if not near.any():
         return []
     # Where all rows of a state are equal, that is no fault of reg_covar.

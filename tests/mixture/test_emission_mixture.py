@@ -469,9 +469,19 @@ def test_columns_that_are_small_beside_reg_covar_are_told(name):
     X = np.random.default_rng(0).normal(size=(300, 4))
     mixture = StochasticEMMixture(2, emission=NARROW[name], random_state=0, tol=1e-4)
     for unit in (1e-6, 1e-12):  # such variances are a rounding error of reg_covar
-        with pytest.warns(FitWarning, match="most of the variance .* in column"):
+        with pytest.warns(FitWarning, match="of the variance .* in column"):
             clone(mixture).fit(X * unit)
     mixture.fit(X)  # an error, if it warned
+
+
+@pytest.mark.parametrize("cls", [StochasticEMMixture, StochasticEMGaussianMixture])
+def test_reg_covar_that_doubles_variances_is_told(cls):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 1)) + 5.0 * rng.integers(2, size=(2000, 1))
+    mixture = cls(2, random_state=0)
+    with pytest.warns(FitWarning, match="a tenth or more of the variance"):
+        mixture.fit(1e-3 * X)
+    clone(mixture).fit(5e-3 * X)  # an error, if it warned
 
 
 @pytest.mark.parametrize("name", ["gaussian", "student_t", "factor_analyser", "blocks"])
