@@ -142,9 +142,7 @@ def test_fixed_and_tied_parts():
     np.testing.assert_array_equal(fit.transitions_, A)
     np.testing.assert_array_equal(fit.emission_params_.means, 0.5 * MEANS + 0.3)
     assert np.abs(fit.start_ - START).max() > 1e-3
-    # Which states are tied makes optima of what would be permutations.
-    with pytest.warns(FitWarning, match="Only one of 12 short runs"):
-        fit = model(tied_transitions=[0, 0, 1]).fit(X, groups=GROUPS)
+    fit = model(tied_transitions=[0, 0, 1]).fit(X, groups=GROUPS)
     np.testing.assert_array_equal(fit.transitions_[0], fit.transitions_[1])
     tied = HiddenMarkovModel(4, tied_emissions=[0, 1, 2, 2], random_state=0)
     with warnings.catch_warnings():
@@ -343,7 +341,7 @@ def test_results_do_not_depend_on_threads(whole):
 
 def test_more_parameters_than_rows_tell_are_told():
     X, new = np.random.default_rng(0).normal(size=(2, 400, 10))
-    told = "132 free parameters .* of 60 rows"
+    told = "13[23] free parameters .* of 60 rows"  # a start of 0 is not free
     hidden_markov = HiddenMarkovModel(2, n_init=3, random_state=0)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Only one of")

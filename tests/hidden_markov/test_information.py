@@ -238,7 +238,7 @@ def test_what_has_no_errors():
     with pytest.raises(ValueError, match="has free_directions"):
         mixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
     with pytest.warns(FitWarning, match="standard errors away from the optimum"):
-        hmm.standard_errors(X[:3] * 100)
+        hmm.standard_errors(1.1 * X, lengths=LENGTHS)
     same = {
         "means": np.zeros((2, 2)),
         "covariances": np.tile(9.0 * np.eye(2), (2, 1, 1)),
