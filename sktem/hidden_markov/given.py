@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _num_samples,
+)
 
 from sktem.choices import check_names
 from sktem.emissions import Columns, Emission
@@ -129,12 +133,12 @@ def observed_sequences(
 
 def check_ignored(y, X) -> None:
     """Raise if y, which is ignored, has other entries than rows: such as lengths."""
-    if y is None or len(y) in (X.n_rows, len(X)):
+    if y is None or (count := _num_samples(y)) in (X.n_rows, len(X)):
         return
     values = np.asarray(y)
     are_lengths = values.dtype.kind in "iu" and values.sum() == X.n_rows
     raise ValueError(
-        f"y is ignored, and has {len(y)} entries where X has {X.n_rows} rows"
+        f"y is ignored, and has {count} entries where X has {X.n_rows} rows"
         + (": pass lengths of sequences by name, lengths=..." if are_lengths else "")
     )
 
