@@ -248,8 +248,8 @@ PARTS = {
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[*PARTS])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
-        for part in parser.parse_args().parts:
+        for part in parser.parse_args().parts or PARTS:
             PARTS[part]()
