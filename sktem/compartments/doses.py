@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sktem.compartments.records import COLUMNS, Records, named_columns
+from sktem.compartments.records import COLUMNS, Records, named_columns, numbers
 
 __all__ = ["Doses"]
 
@@ -54,12 +54,14 @@ class Doses:
                 )
         n = len(self.columns["TIME"])
         self.columns.setdefault("EVID", np.ones(n))
+        for name in ("TIME", "EVID"):
+            self.columns[name] = numbers(name, self.columns[name])
         self.columns.pop("DV", None)
         self._check_order()
 
     def _check_order(self):
         """Raise an error if time begins anew, for observations have no place then."""
-        time, kind = (np.asarray(self.columns[c], float) for c in ("TIME", "EVID"))
+        time, kind = self.columns["TIME"], self.columns["EVID"]
         latest: dict[Any, float] = {}
         owners = self.columns.get("ID", np.zeros(len(time)))
         for i, owner in enumerate(owners.tolist()):
@@ -131,7 +133,7 @@ class Doses:
             if name != "ID":
                 parts = doses.get(name), observed.get(name)
                 columns[name] = _joined(name, *parts, len(dose), n)
-        time = np.array(columns["TIME"], dtype=float)
+        time = numbers("TIME", columns["TIME"])
         order = np.lexsort((~is_dose, time, owner))
         columns = {name: values[order] for name, values in columns.items()}
         owner = owner[order]

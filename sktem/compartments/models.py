@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from copy import copy
+from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,9 +117,10 @@ class CompartmentModel(ABC):
     """
 
     parameters: tuple[str, ...]
-    #: The model that another one changes, and steps of integration between records.
+    #: The model that another one changes; steps and tolerance of an integration.
     model: Any = None
     max_steps: int = 0
+    rtol: float = 0.0
 
     @property
     def has_closed_form(self) -> bool:
@@ -130,7 +132,7 @@ class CompartmentModel(ABC):
         """Relative tolerance of the integration of predictions, 0 without any."""
         if self.model is not None:
             return self.model.tolerance
-        return 0.0 if self.has_closed_form else getattr(self, "rtol", 0.0)
+        return 0.0 if self.has_closed_form else self.rtol
 
     def plan(self, records: Records, names) -> LinearPlan | None:
         """Return what the closed form needs for parameters of these names.
@@ -337,7 +339,7 @@ class SolvedModel(CompartmentModel):
                     f"doses, {list(DOSING)}, got {name!r}"
                     f"{did_you_mean(name, self.parameters)}"
                 )
-            place = known_name.lstrip("".join(DOSING))
+            place = known_name.lstrip(ascii_uppercase)
             if known_name not in self.parameters and int(place or 0) > self._n_numbered:
                 raise ValueError(
                     f"{name!r} is of doses into compartment {place}, but {self!r} has "

@@ -328,7 +328,7 @@ def _complete(columns, n):
         if name == "ID":
             continue
         if name in columns:
-            full[name] = _numbers(name, columns[name])
+            full[name] = numbers(name, columns[name])
         elif default is not None:
             full[name] = np.full(n, default)
     if "EVID" in full:
@@ -355,11 +355,11 @@ def _complete(columns, n):
             full[name] = values
             if values.dtype.kind in "OUS":  # of numbers, too, where some are "."
                 with suppress(ValueError):
-                    full[name] = _numbers(name, values)
+                    full[name] = numbers(name, values)
     return full
 
 
-def _numbers(name, values):
+def numbers(name, values):
     """Return numbers, NaN for "." and empty fields; an error names the record."""
     if values.dtype.kind in "mM":
         raise ValueError(

@@ -31,6 +31,10 @@ __all__ = [
 #: Columns that say what is given; all others may be covariates.
 EVENTS = ("ID", "DV", "AMT", "RATE", "II", "ADDL", "SS", "EVID", "MDV", "CENS",
           "LIMIT", "DUR")  # fmt: skip
+#: What to do with a covariate that holds text.
+NUMBERS = (
+    "make a column of numbers of it, such as 0 and 1, or one for each category but one"
+)
 
 
 class GivenData(NamedTuple):
@@ -253,12 +257,10 @@ def _checked_columns(estimator, records, names):
             )
         held = records.columns.get(name)
         if held is not None and held.dtype.kind not in "biuf" and name not in EVENTS:
-            advice = "number the occasions, such as 1, 2 and 3"
-            if name not in (estimator.occasions or ()):
-                advice = (
-                    "make a column of numbers of it, such as 0 and 1, or one for each "
-                    "category but one"
-                )
+            is_occasion = name in (estimator.occasions or ())
+            advice = (
+                "number the occasions, such as 1, 2 and 3" if is_occasion else NUMBERS
+            )
             raise ValueError(f"column {name!r} holds text: {advice}")
     return used
 
@@ -278,10 +280,7 @@ def values_of_subjects(labels, X, groups, columns):
         try:
             by_subject[owner[known], k] = values[known]
         except ValueError:
-            raise ValueError(
-                f"column {columns[k]!r} holds text: make a column of numbers of it, "
-                "such as 0 and 1, or one for each category but one"
-            ) from None
+            raise ValueError(f"column {columns[k]!r} holds text: {NUMBERS}") from None
         if (by_subject[owner[known], k] != values[known]).any():
             return None
     return by_subject

@@ -70,3 +70,10 @@ def test_wrong_tables():
     with pytest.raises(ValueError, match="dose 3: TIME begins anew"):
         Doses(again)
     Doses({**again, "TIME": [0, 0, 5]})
+
+
+def test_clocks_and_missing_kinds_in_a_table_of_doses():
+    doses = Doses({"TIME": ["08:30", "20:30"], "AMT": [1.0, 1.0], "EVID": ["1", "1"]})
+    records, rows = doses.with_observations({"TIME": ["9:00"]}, groups=["A"])
+    assert records["TIME"][rows].tolist() == [9.0]
+    assert records["TIME"].tolist() == [8.5, 9.0, 20.5]
