@@ -36,8 +36,9 @@ class PixelRegression(NamedTuple):
     def left_out(self, X, labels) -> np.ndarray:
         """Return scores of each image by the regression on the others."""
         filled = X / max(np.nanmax(np.abs(X)), 1e-300)
-        means = np.nan_to_num(filled).sum(axis=0) / np.maximum(~np.isnan(X), 1).sum(0)
-        filled = np.where(np.isnan(X), means, filled)
+        seen = ~np.isnan(X)
+        means = np.nan_to_num(filled).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+        filled = np.where(seen, filled, means)
         spread = 2 * filled.var(axis=0).sum()  # the mean squared distance of two
         kernel = rbf_kernel(filled, gamma=1 / max(spread, 1e-300))
         kernel[np.diag_indices_from(kernel)] += self.ridge

@@ -360,6 +360,17 @@ def test_scores_by_pixels_are_those_without_the_image():
             np.testing.assert_allclose(found[i], 1 / 3 + peer.predict(X[[i]])[0])
 
 
+def test_missing_pixels_are_at_the_mean_of_those_observed():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(3.0, 1.0, (12, 4)), np.arange(12) % 3
+    X[rng.random(X.shape) < 0.3] = np.nan
+    filled = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    pixels = PixelRegression()
+    np.testing.assert_allclose(
+        pixels.left_out(X, labels), pixels.left_out(filled, labels)
+    )
+
+
 def test_classes_that_single_pixels_tell_apart_are_told():
     """Squares as large as a pixel, or two, of a board: nothing that is deformed."""
     rng, (i, j) = np.random.default_rng(0), np.indices((8, 8))
