@@ -6,7 +6,6 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 __all__ = ["Clusters", "centred", "k_means", "settled", "standardised"]
@@ -36,8 +35,10 @@ def standardised(X, sample_weight=None) -> np.ndarray:
     return values / np.where(widths > ROUNDING * np.abs(means), widths, 1.0)
 
 
-def k_means(X, n_clusters, n_init, random_state, sample_weight=None) -> KMeans:
-    """Return the clusters of k-means; spare ones stay empty."""
+def k_means(X, n_clusters, n_init, random_state, sample_weight=None):
+    """Return the fitted clusters of k-means; spare ones stay empty."""
+    from sklearn.cluster import KMeans  # which most emissions never need
+
     clusters = KMeans(n_clusters, n_init=n_init, random_state=random_state)
     with warnings.catch_warnings():
         # It warns of fewer distinct rows than clusters.
