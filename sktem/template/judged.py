@@ -163,7 +163,8 @@ def pixel_log_densities(Y, least, weight=2.0):
     """
     observed = ~np.isnan(Y)
     values = np.where(observed, Y - np.nanmean(Y), 0.0)
-    pooled = float(np.nanvar(Y, axis=0, ddof=1).mean())
+    several = observed.sum(axis=0) > 1  # a mask may hide a pixel in all images
+    pooled = float(np.nanvar(Y[:, several], axis=0, ddof=1).mean())
     n = np.maximum(observed.sum(axis=0) - observed, 1)
     sums, squares = (total.sum(axis=0) - total for total in (values, values**2))
     means = sums / n

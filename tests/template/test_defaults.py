@@ -168,6 +168,10 @@ def test_independent_pixels_are_judged_without_the_image_itself():
         scale = np.sqrt(max(variance, 0.25 * pooled) * (1 + 1 / n))
         expected[i] += norm.logpdf(Y[i, j], others.mean(), scale)
     np.testing.assert_allclose(found, expected)
+    # Pixels behind a mask, which no image has, say nothing.
+    masked = np.column_stack([Y, np.full(7, np.nan)])
+    found = pixel_log_densities(masked, least=0.25, weight=2.0)
+    np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.parametrize("shape, n", [((4, 4), 40), ((8, 8), 12)])
