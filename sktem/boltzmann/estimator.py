@@ -934,7 +934,7 @@ class LatentBoltzmannMachine(
 
     @query
     def sample_conditional(self, X, n_steps=None):
-        """Draw the units that are NaN given those that are not.
+        """Draw the units that are NaN given the observed ones.
 
         The draws are exact where all units can be summed out at little cost and what
         is observed is 0 or 1; elsewhere they are the ends of Gibbs chains.
@@ -961,7 +961,7 @@ class LatentBoltzmannMachine(
 
     @query
     def impute(self, X, n_steps=None, n_chains=10):
-        """Replace NaN by the expectation given what is observed.
+        """Replace NaN by conditional expectations given the observed units.
 
         It is exact where all units can be summed out at little cost and what is
         observed is 0 or 1. Elsewhere the conditional means of the second half of Gibbs

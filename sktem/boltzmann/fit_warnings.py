@@ -23,7 +23,7 @@ __all__ = [
 
 
 class MachineLimits(NamedTuple):
-    """From where on a fit is warned of.
+    """Thresholds of the warnings about a fit.
 
     Attributes
     ----------

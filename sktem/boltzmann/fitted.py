@@ -23,7 +23,7 @@ __all__ = ["FittedMachine"]
 
 
 class ChainBudget(NamedTuple):
-    """How long chains are where no number of steps is given.
+    """Default lengths and numbers of Markov chains.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ class FittedMachine:
         return self._as_data(drawn)
 
     def draw_missing(self, X, n_steps, rng):
-        """Return rows with draws given what is observed in the place of NaN.
+        """Return rows with NaN replaced by draws given the observed units.
 
         The draws are exact where these are cheap and no number of steps is given.
         """
@@ -270,7 +270,7 @@ class FittedMachine:
         return self._as_data(drawn)
 
     def expect_missing(self, X, n_steps, n_chains, rng):
-        """Return rows with means given what is observed in the place of NaN.
+        """Return rows with NaN replaced by means given the observed units.
 
         They are exact where that is cheap and no number of steps is given.
         """
@@ -292,7 +292,7 @@ class FittedMachine:
         return self.units.outputs(filled)
 
     def _seen(self, X):
-        """Return float32 values with 0.5 where not observed, and what is observed."""
+        """Return float32 values, 0.5 where missing, and the mask of observed ones."""
         X = X.toarray() if sparse.issparse(X) else X
         return half_filled(self.units.inputs(X, arrays_of(X).xp.float32))
 

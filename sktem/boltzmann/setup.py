@@ -1,4 +1,4 @@
-"""From the parameters of a Boltzmann machine to a model and the settings of a run."""
+"""Model and settings of a run from the parameters of a Boltzmann machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["StepDefaults", "new_model", "new_settings", "prior_of"]
 
 
 class StepDefaults(NamedTuple):
-    """What "auto" means for the steps of a fit, its length and its prior.
+    """Default steps, length and prior of a fit.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ REPEATS = 1 << 20
 
 
 class StreamPace(NamedTuple):
-    """How a stream learns, and when its chains are looked at.
+    """Steps of a stream, and the schedule of checks of its chains.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class StreamPace(NamedTuple):
 
 
 class BatchMeans:
-    """How far the means of batches are apart.
+    """Variance between the means of batches.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ class BoltzmannStream(StreamRunner):
         self.events.update(self.state.history.events)
 
     def _adapts(self, settings):
-        """Return whether steps fall as the stream goes on."""
+        """Return whether steps decrease in the course of the stream."""
         return settings.adaptive and not self.after_whole_fit
 
     def _settings(self, estimator, missing):

@@ -21,7 +21,7 @@ TYPES_OF_LABELS = ("category", "categorical", "enum", "date", "time", "duration"
 
 
 def is_tabular(visible) -> bool:
-    """Return whether columns of a table are meant, each of its own kind."""
+    """Return whether the visible units are columns of a table, of different kinds."""
     return not isinstance(visible, str) or visible in ("table", "categorical")
 
 
@@ -99,7 +99,7 @@ class LabelColumn(Column):
         self.known = _distinct(values)
 
     def places(self, values):
-        """Return the places of values among those that are known, NaN where missing."""
+        """Return the indices of values among the known ones, NaN where missing."""
         missing = _is_missing(values)
         places = {value: k for k, value in enumerate(self.known)}
         out = np.full(len(values), np.nan)
@@ -238,7 +238,7 @@ class Table:
 
     @property
     def first_binary(self) -> int:
-        """Where the binary units begin."""
+        """Index of the first binary unit."""
         return self.n_normal + sum(self.groups)
 
     def labels(self) -> list:

@@ -1,4 +1,4 @@
-"""Values of the visible units: of which kinds they are, and what they may be."""
+"""Kinds and admissible values of the visible units."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def check_rows(machine, X, *, reset):
 
 
 class ValueRule(NamedTuple):
-    """What values of the visible units may be.
+    """Rule for admissible values of the visible units.
 
     Attributes
     ----------

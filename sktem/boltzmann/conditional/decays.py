@@ -12,7 +12,7 @@ __all__ = ["DecaySearch"]
 
 @dataclass(frozen=True)
 class DecaySearch:
-    """How a weight decay is chosen.
+    """Search for a weight decay by cross-validation.
 
     Attributes
     ----------

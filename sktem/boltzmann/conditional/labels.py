@@ -46,7 +46,7 @@ class Labels:
 
     @property
     def n_states(self) -> int:
-        """How many labels of all outputs together there are."""
+        """Number of combinations of the labels of all outputs."""
         return math.prod(self.sizes)
 
     @property

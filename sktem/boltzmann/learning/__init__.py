@@ -1,1 +1,1 @@
-"""How Boltzmann machines learn: updates, rounds and what a run watches."""
+"""Learning of Boltzmann machines: updates, rounds and the monitored likelihood."""

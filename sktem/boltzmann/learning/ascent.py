@@ -22,7 +22,7 @@ __all__ = ["ExactAscent"]
 
 
 class AscentBudget(NamedTuple):
-    """How long ascents are.
+    """Budget and tolerances of ascents.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ __all__ = ["MeasureLimits", "Objective"]
 
 
 class MeasureLimits(NamedTuple):
-    """What a measure of the likelihood may cost.
+    """Budget of a measurement of the likelihood.
 
     Attributes
     ----------

@@ -111,7 +111,7 @@ class Batches:
 
 
 def row_chunks(rows, rng):
-    """Return the parts of a batch of many rows, each with a generator of its own.
+    """Return the chunks of a large batch, each with its random generator.
 
     They are of neighbouring rows, and their sizes differ by one at most.
     """

@@ -19,7 +19,7 @@ __all__ = ["Measure", "Reference", "RoundPolicy", "Rounds", "round_ends"]
 
 
 class RoundPolicy(NamedTuple):
-    """How rounds grow, when a run stops, and second attempts before it does.
+    """Growth of rounds, stopping criteria and second attempts of a run.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Measure(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """What the log-likelihoods of a fit are compared with, see `Objective`.
+    """Reference values for the log-likelihoods of a fit, see `Objective`.
 
     Attributes
     ----------
@@ -457,14 +457,14 @@ class Rounds:
             self._plan_rest(epoch, left, policy.growth * (epoch - begin))
 
     def _cost(self, settings, n_replicas):
-        """Return what an update costs, of one without replicas."""
+        """Return the cost of an update relative to one without replicas."""
         n_sweeps = settings.n_gibbs_m
         if settings.n_replicas is None:
             n_sweeps = min(n_sweeps, self.policy.tempered)
         return cost_of_replicas(n_replicas, n_sweeps / settings.n_gibbs_m)
 
     def _affordable(self, settings, epoch, n_updates):
-        """Return the epochs of `n_updates` that are left at what one costs now."""
+        """Return the affordable epochs of `n_updates` at the present cost of each."""
         left = self.update_budget / self._cost(settings, self.n_replicas)
         left = max(left, self.policy.fewest - epoch * n_updates)
         return max(min(round(left / n_updates), settings.n_epochs - epoch), 1)

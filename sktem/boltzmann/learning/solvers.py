@@ -20,7 +20,7 @@ __all__ = [
 
 
 class SolverRule(NamedTuple):
-    """How a Boltzmann machine is learned.
+    """Learning rule of a Boltzmann machine.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ class AdaptedSteps(NamedTuple):
     root: float = 0.03
 
     def direction(self, memory, gradient, past):
-        """Return the direction of a step, and what it is to be divided by.
+        """Return the direction of a step, and Adam's bias correction of the average.
 
         That is the average of the gradient, with a share of the past, over the root of
         that of its square; averages that began at zero are too small. The gradient is

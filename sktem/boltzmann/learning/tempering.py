@@ -143,7 +143,7 @@ class Replicas:
 
 
 def cost_of_replicas(n_replicas, share) -> float:
-    """Return what an update costs, of one without replicas.
+    """Return the cost of an update relative to one without replicas.
 
     `share` is that of the transitions of one without them which each replica makes.
     """

@@ -20,7 +20,7 @@ __all__ = ["EliminationPlan", "SumLimits", "plan_elimination", "posterior_plan"]
 
 
 class SumLimits(NamedTuple):
-    """What exact sums over states may cost.
+    """Limits to the cost of exact sums over states.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ __all__ = ["LayerLayout"]
 
 
 class LayerLayout:
-    """Where units and parameters are.
+    """Positions of the units and parameters of a layered machine.
 
     theta is the biases of the even layers, of the odd layers, the precisions of
     Gaussian visible units, and the matrices of weights. The visible units, if Gaussian,

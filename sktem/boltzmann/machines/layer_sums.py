@@ -92,11 +92,11 @@ class OddEnumeration:
         return free_sums(self.model.states, params)[1] if self.fits else None
 
     def draw_given(self, params, X, observed, rng):
-        """Return exact draws of the visible units given those that are observed."""
+        """Return exact draws of the visible units given the observed ones."""
         return self._given(params, X, observed, rng)
 
     def means_given(self, params, X, observed):
-        """Return exact means of the visible units given those that are observed."""
+        """Return exact means of the visible units given the observed ones."""
         return self._given(params, X, observed, None)
 
     def _odd_energies(self, params):

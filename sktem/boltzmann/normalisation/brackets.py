@@ -99,7 +99,7 @@ class PartitionBracket:
 
     @property
     def _gap(self) -> float:
-        """How far the ends are from each other, in standard errors."""
+        """Distance between both ends in standard errors."""
         forward, reverse = self.forward, self.reverse
         error = np.hypot(forward.standard_error, reverse.standard_error)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -129,7 +129,7 @@ class PartitionBracket:
 
     @property
     def doubt(self) -> str:
-        """Why the estimate is not to be trusted; empty where it is."""
+        """Reason not to trust the estimate, empty if there is none."""
         if self.least >= max(self.value, _bound(self.forward, DISAGREEMENT)):
             return (
                 "the runs have missed states that chains of the machine are in, which "

@@ -116,7 +116,7 @@ class ExactPartition:
         return self.model.statistics_of(units[:, 0], pairs)
 
     def draw_given(self, params, X, observed, rng):
-        """Return exact draws of the visible units given those that are observed.
+        """Return exact draws of the visible units given the observed ones.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class ExactPartition:
         return plan.draw(fields, weights, rng)[self.model.visible].T
 
     def means_given(self, params, X, observed):
-        """Return exact means of the visible units given those that are observed.
+        """Return exact means of the visible units given the observed ones.
 
         Parameters
         ----------
