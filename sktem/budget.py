@@ -1,4 +1,4 @@
-"""How much is held in memory at once: one budget for all blocks of rows."""
+"""Memory budget of all blocks of rows."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _columns_of(X):
 
 
 def _joined(name, of_doses, of_observations, n_doses, n):
-    """Return a column of both tables, with what is missing in one of them."""
+    """Return a column of both tables, with defaults where a table lacks it."""
     default = COLUMNS.get(name)
     if name == "EVID":
         default = 0.0

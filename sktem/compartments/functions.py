@@ -12,7 +12,7 @@ __all__ = ["address_of", "check_values", "compilable", "compiled_rhs"]
 
 
 class RightHandSide(NamedTuple):
-    """A compiled function, and what compiled code calls.
+    """A compiled right-hand side, and its address for compiled code.
 
     Attributes
     ----------

@@ -13,11 +13,11 @@ __all__ = ["linear_equations"]
 
 
 class NotLinear(BaseException):  # noqa: N818, no error: functions must not catch it
-    """A function does with a linear form what makes another function of it."""
+    """Signal of an operation whose result is not a linear form."""
 
 
 def _refuse(self, *others) -> NoReturn:
-    """Refuse what is not linear."""
+    """Raise NotLinear."""
     raise NotLinear
 
 
@@ -56,7 +56,7 @@ class LinearForm:
         return LinearForm(self.constant + other.constant, slopes)
 
     def __mul__(self, other):
-        """Return the product with what has no slopes."""
+        """Return the product of a linear form and a constant."""
         other = self.of(other)
         if other.slopes:
             self, other = other, self
@@ -67,7 +67,7 @@ class LinearForm:
         return LinearForm(self.constant * factor, slopes)
 
     def __truediv__(self, other):
-        """Return the quotient by what has no slopes."""
+        """Return the quotient by a constant."""
         other = self.of(other)
         if other.slopes:
             raise NotLinear
@@ -75,15 +75,15 @@ class LinearForm:
         return LinearForm(np.divide(self.constant, other.constant), slopes)
 
     def __rtruediv__(self, other):
-        """Return a quotient of what has no slopes."""
+        """Return the quotient of two constants."""
         return self.of(other).__truediv__(self)
 
     def __pow__(self, other):
-        """Return a power of what has no slopes."""
+        """Return a power of constants."""
         return self.__array_ufunc__(np.power, "__call__", self, other)
 
     def __rpow__(self, other):
-        """Return a power of what has no slopes."""
+        """Return a power of constants."""
         return self.__array_ufunc__(np.power, "__call__", other, self)
 
     def __neg__(self):
@@ -101,7 +101,7 @@ class LinearForm:
     __radd__, __rmul__ = __add__, __mul__
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        """Return a function of NumPy, of what has no slopes unless it is linear."""
+        """Return the value of a NumPy function, of constants unless it is linear."""
         if method != "__call__" or options:
             raise NotLinear
         forms = [self.of(value) for value in inputs]

@@ -119,7 +119,7 @@ class _Mammillary(SolvedModel):
 
     @property
     def _n_numbered(self) -> int:
-        """How many compartments doses may name: the depots count as one."""
+        """Number of compartments that doses may name: the depots count as one."""
         return len(self._volumes) + min(self._entry.n_depots, 1)
 
     @property
@@ -194,7 +194,7 @@ class _Mammillary(SolvedModel):
         return names + ["KE0"] * (self._code > 0)
 
     def plan(self, records, names):
-        """Return what the closed form needs for parameters of these names.
+        """Return the plan of the closed form for parameters of these names.
 
         Parameters
         ----------

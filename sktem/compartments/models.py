@@ -51,7 +51,7 @@ class Psi(NamedTuple):
 
 
 class LinearPlan(NamedTuple):
-    """What the closed form needs to know of records, made once for many parameters.
+    """Plan of the closed form for records, computed once for many parameters.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class CompartmentModel(ABC):
         return 0.0 if self.has_closed_form else self.rtol
 
     def plan(self, records: Records, names) -> LinearPlan | None:
-        """Return what the closed form needs for parameters of these names.
+        """Return the plan of the closed form for parameters of these names.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class SolvedModel(CompartmentModel):
     @property
     @abstractmethod
     def _n_numbered(self) -> int:
-        """How many compartments doses may name."""
+        """Number of compartments that doses may name."""
 
     @abstractmethod
     def _amounts(self, records: Records, steps, psi: Psi) -> np.ndarray:
@@ -295,7 +295,7 @@ class SolvedModel(CompartmentModel):
 
     @abstractmethod
     def _observed(self, records: Records, amounts, psi: Psi) -> np.ndarray:
-        """Return what is predicted at the records."""
+        """Return the predictions at the records."""
 
     def _events(self, records: Records):
         """Return the events of records, None where they are as the columns say."""

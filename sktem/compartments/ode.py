@@ -138,12 +138,12 @@ class ODE(SolvedModel):
         self._compiled = None
 
     def __repr__(self):
-        """Return what names it."""
+        """Return a representation with the functions' and parameters' names."""
         name = getattr(self.rhs, "__name__", "rhs")
         return f"ODE({name}, parameters={list(self.parameters)})"
 
     def __getstate__(self):
-        """Leave out what belongs to a process."""
+        """Return the state without compiled code, which belongs to a process."""
         return {**self.__dict__, "_compiled": None, "_record": None}
 
     def __setstate__(self, state):
@@ -153,7 +153,7 @@ class ODE(SolvedModel):
 
     @property
     def _n_numbered(self) -> int:
-        """Doses may name all compartments."""
+        """Number of compartments that doses may name: all of them."""
         return self.n_states
 
     @property
@@ -251,7 +251,7 @@ class ODE(SolvedModel):
         return self._compiled
 
     def _observed(self, records, amounts, psi):
-        """Return what the functions of the user make of the amounts."""
+        """Return the outputs of the user's functions for the amounts."""
         kind = np.maximum(records["CMT"].astype(np.int64), 1)
         if not callable(self.output):
             self.check_kinds(records)
@@ -268,7 +268,7 @@ class ODE(SolvedModel):
 
     @staticmethod
     def _called(function: Callable, columns, p, n):
-        """Return what a function of all records returns."""
+        """Return the checked output of a function, one value for each record."""
         values = np.asarray(function(columns, p), dtype=float)
         if values.shape not in {(), (n,)}:
             raise ValueError(

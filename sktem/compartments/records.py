@@ -148,23 +148,23 @@ class Records:
         return copy
 
     def __getstate__(self):
-        """Leave out what is made again when it is needed."""
+        """Return the state without the cache."""
         return {**self.__dict__, "_made": {}}
 
     def once(self, key, make):
-        """Return what is made of the records, once for a key.
+        """Return a quantity derived from the records, computed once for each key.
 
         Parameters
         ----------
         key : hashable
-            What tells it from others.
+            Key of the quantity.
         make : callable
-            Makes it, without arguments.
+            Function that computes it, without arguments.
 
         Returns
         -------
         object
-            What was made.
+            The quantity.
         """
         if key not in self._made:
             self._made[key] = make()
@@ -214,7 +214,7 @@ class Records:
 
     @property
     def undosed(self) -> np.ndarray:
-        """Which records come before any dose of their subject."""
+        """Mask of the records before any dose of their subject."""
         kind, amount = self.columns["EVID"], self.columns["AMT"]
         given = (amount > 0) | (self.columns["RATE"] > 0)
         doses = np.cumsum(((kind == 1) | (kind == 4)) & given)
@@ -322,7 +322,7 @@ class Records:
 
 
 def _complete(columns, n):
-    """Return columns with numbers, and those that were missing."""
+    """Return numeric columns, with defaults for missing columns and values."""
     full = {"ID": columns["ID"]}
     for name, default in COLUMNS.items():
         if name == "ID":
@@ -336,7 +336,7 @@ def _complete(columns, n):
     else:
         is_dose = (np.nan_to_num(full["AMT"]) > 0) | (np.nan_to_num(full["RATE"]) > 0)
         full["EVID"] = is_dose.astype(float)
-    # Of a dose the amount must be known, unless an infusion goes on for ever.
+    # Of a dose the amount must be known, unless an infusion never ends.
     unknown = np.isin(full["EVID"], (1, 4)) & ~(full["RATE"] > 0)
     for name in ("AMT", "RATE", "II", "ADDL", "SS", "CMT", "CENS"):
         missing = np.isnan(full[name]) & ~(unknown & (name == "AMT"))

@@ -221,7 +221,7 @@ def _functions(name, functions) -> dict:
 
 
 def _values(function, p, records, c, cmt):
-    """Return what a function of the user gives, one number for each record."""
+    """Return the checked output of a user's function, one number for each record."""
     values = np.asarray(function(p, records, c), dtype=float)
     if values.shape not in {(), c.shape}:
         raise ValueError(

@@ -24,7 +24,7 @@ OVERLAPPING = 200
 
 
 def events_of(records: Records):
-    """Return the columns of records that say what is given, and when."""
+    """Return the columns of records that describe doses and their times."""
     from sktem.compartments.kernels.schedule import Events
 
     columns = records.columns

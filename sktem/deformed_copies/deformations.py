@@ -125,7 +125,7 @@ class Deformations:
         return displacements
 
     def _linear_maps(self, n, rng):
-        """Return what is added to the identity, (n, n_axes, n_axes)."""
+        """Return the deviations of linear maps from the identity."""
         n_axes, sizes = len(self.image_shape), self.sizes
         lengths = sizes.stretch * rng.standard_normal((n, n_axes))
         lengths -= lengths.mean(axis=1, keepdims=True)

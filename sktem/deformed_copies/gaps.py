@@ -59,7 +59,7 @@ class GapFiller(NamedTuple):
         return self._replace(rows=rows[::step].astype(np.float32))
 
     def _like(self, X):
-        """Return means of the rows that are nearest to what images show."""
+        """Return the means of the rows nearest to the observed pixels of images."""
         if self.rows is None:
             return np.broadcast_to(self.mean_image, X.shape)
         observed, count = ~np.isnan(X), min(self.nearest, len(self.rows))

@@ -34,7 +34,7 @@ class PatternRule(NamedTuple):
 
 
 class PatternFeatures:
-    """How often a signal has which local shapes, wherever it has them.
+    """Frequencies of local shapes in a signal, wherever they occur.
 
     A signal is correlated with cosines over nine points (the first of a discrete cosine
     transform, but for the constant), which are one, two, four ... points apart, up to
@@ -63,7 +63,7 @@ class PatternFeatures:
 
     @cached_property
     def distances(self) -> list:
-        """How many points the taps of the filters are apart."""
+        """Distances between the taps of the filters, in points."""
         octaves = max((self.n_points - 1) // (self.rule.taps - 1), 1).bit_length()
         return [2**octave for octave in range(octaves)]
 
@@ -102,7 +102,7 @@ class PatternFeatures:
         return np.concatenate(features, axis=1)
 
     def _neighbours(self, signals, distance):
-        """Return what the taps of the filters see, of shape (n, n_taps, n_points)."""
+        """Return the signals at the taps of the filters, (n, n_taps, n_points)."""
         beyond = distance * (self.rule.taps // 2)
         shape = (signals.shape[0], 1, beyond)
         ends = [

@@ -13,7 +13,7 @@ __all__ = ["CopiesRidge", "Equations", "LeftOut", "Rows", "learn_ridge"]
 
 
 class Equations(NamedTuple):
-    """How the equations of the regression are solved.
+    """Settings of the equations of the regression.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class LeftOut(NamedTuple):
 
 
 def learn_ridge(similarity, rows, n_classes, equations=None):
-    """Learn a regression, and what it would be without each image.
+    """Learn a regression, and the answers of regressions without each image.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class Budget(NamedTuple):
 
 
 class Search(NamedTuple):
-    """How sizes are chosen.
+    """Settings of the search for sizes of deformations.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Images(NamedTuple):
 
 
 class Law(NamedTuple):
-    """Deformations of copies, and what of images counts.
+    """Deformations of copies, and the features of images that are compared.
 
     Attributes
     ----------

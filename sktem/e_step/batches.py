@@ -1,4 +1,4 @@
-"""Which rows are visited at an iteration."""
+"""Selection of the rows that are visited at an iteration."""
 
 from __future__ import annotations
 

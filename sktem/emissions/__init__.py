@@ -1,4 +1,4 @@
-"""Emissions: what is observed given one of K discrete states, imported on first use."""
+"""Distributions of observations given a discrete state, imported on first use."""
 
 from sktem.lazy import lazy
 

@@ -142,9 +142,9 @@ class Autoregression(LaggedEmission):
         return lagged(X, range(X.shape[1]), offsets, self.order)
 
     def features(self, X):
-        """Return the columns without exog, and what one autoregression leaves of them.
+        """Return the columns without exog, and the residuals of one autoregression.
 
-        With exog the products of what is left with it, too.
+        With exog the products of the residuals with it, too.
         """
         params = self.start(X, np.ones((len(X), 1)))
         y, x, observed = self._windows(X, params.centre)
@@ -256,7 +256,7 @@ class Autoregression(LaggedEmission):
         return s.reshape(-1, params.means.shape[1], width, width)
 
     def maximize(self, s, params):
-        """Return generalised least squares, by turns of means and coefficients."""
+        """Return generalised least-squares estimates, by alternating maximisation."""
         moments = self._moments(s, params)
         K, m = params.means.shape
         first = self.histories(K)[:, 0]
@@ -317,7 +317,7 @@ class Autoregression(LaggedEmission):
         return means + deviations * rng.standard_normal(means.shape)
 
     def mean(self, params):
-        """Raise TypeError: what is missing depends on rows before and after it."""
+        """Raise TypeError: missing values depend on rows before and after them."""
         raise TypeError("Autoregression does not fill holes")
 
     def draw(self, X, states, params, rng):

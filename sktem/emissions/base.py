@@ -1,4 +1,4 @@
-"""The contract between what is observed and the models that have discrete states."""
+"""The contract between emissions and models with discrete states."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class Emission(BaseEstimator, ABC):
         return clone(self), self.marginal(params, others)
 
     def project(self, s: np.ndarray, params: Any = None) -> tuple[np.ndarray, bool]:
-        """Return statistics to those that data can have; here none are negative.
+        """Project statistics onto those of data; here none are negative.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class Emission(BaseEstimator, ABC):
         """
 
     def features(self, X: np.ndarray) -> np.ndarray:
-        """Return numbers that tell states apart by distances; here the rows.
+        """Return features whose distances separate the states; here the rows.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class Emission(BaseEstimator, ABC):
         return standardised(self.features(X), sample_weight)
 
     def expected(self, X: np.ndarray, R: np.ndarray, params: Any) -> np.ndarray:
-        """Return rows with conditional means where nothing is observed.
+        """Return rows with missing values replaced by conditional means.
 
         The default is right for columns that are independent given the state: it
         averages :meth:`mean` over the states.
@@ -316,7 +316,7 @@ class Emission(BaseEstimator, ABC):
         return np.where(np.isnan(X), R @ self.mean(params), X)
 
     def mode(self, X: np.ndarray, R: np.ndarray, params: Any) -> np.ndarray:
-        """Return rows with a most probable value where nothing is observed.
+        """Return rows with missing values replaced by a most probable value.
 
         The default are the conditional means of the most probable state.
 
@@ -340,7 +340,7 @@ class Emission(BaseEstimator, ABC):
     def draw(
         self, X: np.ndarray, states: np.ndarray, params: Any, rng: np.random.Generator
     ) -> np.ndarray:
-        """Return rows with draws where nothing is observed.
+        """Return rows with missing values replaced by draws.
 
         The default is right for columns that are independent given the state.
 

@@ -112,7 +112,7 @@ class Bernoulli(IndependentColumns):
         return float(-(params.prior_mass / 2 * (np.log(p) + np.log1p(-p))).sum())
 
     def mode(self, X, R, params):
-        """Return rows with the more probable value where nothing is observed."""
+        """Return rows with missing values replaced by the more probable value."""
         return np.where(np.isnan(X), R @ params.probabilities > 0.5, X)
 
     def sample(self, params, states, rng):

@@ -161,7 +161,7 @@ class Categorical(Emission):
         return self.mode(X, R, params)
 
     def mode(self, X, R, params):
-        """Return rows with the most probable category where nothing is observed."""
+        """Return rows with missing values replaced by the most probable category."""
         K, d, L = params.probabilities.shape
         shares = (R @ params.probabilities.reshape(K, -1)).reshape(-1, d, L)
         return np.where(np.isnan(X), shares.argmax(axis=2), X)

@@ -250,7 +250,7 @@ class _EmissionCheck:
             )
 
     def draw(self, rng):
-        """Check that rows are completed, and what is observed kept."""
+        """Check that holes of rows are filled and observed values kept."""
         states = rng.integers(self.K, size=self.n)
         arguments = {
             "draw": (states, self.params, rng),

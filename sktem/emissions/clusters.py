@@ -15,7 +15,7 @@ ROUNDING = 1e-14
 
 
 def _means(X, sample_weight):
-    """Return means of what is observed of columns, 0 of nothing."""
+    """Return the means of observed values of columns, 0 where there are none."""
     observed = ~np.isnan(X)
     weights = np.ones(len(X)) if sample_weight is None else sample_weight
     counts = weights @ observed

@@ -300,15 +300,15 @@ class Columns(Emission):
         return filled
 
     def expected(self, X, R, params):
-        """Return rows with conditional means where nothing is observed."""
+        """Return rows with missing values replaced by conditional means."""
         return self._filled(X, params, lambda e, x, block: e.expected(x, R, block))
 
     def mode(self, X, R, params):
-        """Return rows with most probable values where nothing is observed."""
+        """Return rows with missing values replaced by most probable values."""
         return self._filled(X, params, lambda e, x, block: e.mode(x, R, block))
 
     def draw(self, X, states, params, rng):
-        """Return rows with draws where nothing is observed."""
+        """Return rows with missing values replaced by draws."""
         return self._filled(
             X, params, lambda e, x, block: e.draw(x, states, block, rng)
         )

@@ -128,7 +128,7 @@ class Full:
         return np.linalg.eigvalsh(covariances)[..., 0]
 
     def repair(self, covariances, floor, relative=0.0):
-        """Make covariances positive definite; also count those that were not.
+        """Make covariances positive definite, and count the repaired ones.
 
         Their eigenvalues are raised to a floor, or to a share of their size.
         """

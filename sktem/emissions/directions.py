@@ -18,7 +18,7 @@ __all__ = [
 
 
 class FreeRule(NamedTuple):
-    """Which probabilities and rates count as free.
+    """Thresholds by which probabilities and rates count as free.
 
     Attributes
     ----------

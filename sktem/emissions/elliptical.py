@@ -71,7 +71,7 @@ class Elliptical(Emission):
         check_magnitude(X)
 
     def expected(self, X, R, params):
-        """Return rows with conditional means where nothing is observed."""
+        """Return rows with missing values replaced by conditional means."""
         return fill_means(self.covariance_type, X, R, params)
 
     def free_directions(self, params, following, X):
@@ -286,7 +286,7 @@ def _weighted_moments(name, X, W, centre):
 
 
 def fill_means(covariance_type, X, R, params):
-    """Return rows with the means of what is missing, averaged over the states."""
+    """Return rows with missing values replaced by means, averaged over the states."""
     filled = np.array(X, dtype=np.float64)
     missing = np.isnan(filled)
     averages = R @ params.means
@@ -314,7 +314,7 @@ def fill_means(covariance_type, X, R, params):
 
 
 def conditional_variances(covariance_type, X, params, k):
-    """Return the variances, given the state k, of what is missing in each row."""
+    """Return the conditional variances of missing values given the state k."""
     n, d = X.shape
     if covariance_type not in DENSE:
         variances = _as_columns(covariance_type, params.covariances, d)[k]
@@ -331,7 +331,7 @@ def conditional_variances(covariance_type, X, params, k):
 
 
 def fill_draws(covariance_type, X, states, params, rng, scales):
-    """Return rows with draws of what is missing, whose deviations are scaled by row."""
+    """Return rows with missing values replaced by draws, scaled by row."""
     filled = np.array(X, dtype=np.float64)
     n, d = filled.shape
     noise = rng.standard_normal((n, d)) * scales[:, None]
@@ -384,7 +384,7 @@ def marginal_covariances(covariance_type, covariances, columns):
 
 
 def observed_moments(X, R):
-    """Return centre, means by state and variances by column of what is observed."""
+    """Return centre, means by state and variances by column of the observed values."""
     centre = np.array([_median(column) for column in X.T])
     deviations = X - centre
     variances = np.array([_variance(column) for column in deviations.T])
@@ -412,13 +412,13 @@ def pooled_start(settings, X, R):
 
 
 def _median(column):
-    """Return the median of what is observed of a column, 0 of nothing."""
+    """Return the median of the observed values of a column, 0 without any."""
     column = column[~np.isnan(column)]
     return float(np.median(column)) if len(column) else 0.0
 
 
 def _variance(column):
-    """Return the variance of what is observed of a column, 1 of nothing."""
+    """Return the variance of the observed values of a column, 1 without any."""
     column = column[~np.isnan(column)]
     value = float(np.var(column)) if len(column) else 1.0
     return value if value > 0 else 1.0

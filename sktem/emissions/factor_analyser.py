@@ -238,7 +238,7 @@ class FactorAnalyser(Emission):
         return [spread_of(self, params, whole, "full")]
 
     def expected(self, X, R, params):
-        """Return rows with conditional means where nothing is observed."""
+        """Return rows with missing values replaced by conditional means."""
         observed = ~np.isnan(X)
         total = 0.0
         for k in range(R.shape[1]):
@@ -249,7 +249,7 @@ class FactorAnalyser(Emission):
         return np.where(observed, X, total)
 
     def draw(self, X, states, params, rng):
-        """Return rows with draws where nothing is observed."""
+        """Return rows with missing values replaced by draws."""
         observed = ~np.isnan(X)
         filled = np.array(X, dtype=np.float64)
         q = params.loadings.shape[2]

@@ -183,7 +183,7 @@ class Gaussian(Elliptical):
         return gaussian_penalty(self, params, params.means - prior_mean)
 
     def draw(self, X, states, params, rng):
-        """Return rows with draws where nothing is observed."""
+        """Return rows with missing values replaced by draws."""
         ones = np.ones(len(states))
         return fill_draws(self.covariance_type, X, states, params, rng, ones)
 

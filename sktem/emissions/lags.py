@@ -1,4 +1,4 @@
-"""What regressions and autoregressions share: rows before, moments, and errors."""
+"""Lagged rows, moments and errors, shared by regressions and autoregressions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAST_VARIANCE = 1e-200
 
 
 class Turns(NamedTuple):
-    """How an M-step finds by turns what has no closed form together.
+    """Settings of M-steps by alternating maximisation.
 
     Attributes
     ----------

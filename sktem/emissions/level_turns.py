@@ -1,4 +1,4 @@
-"""The M-step of autoregressions about means, by turns of means and coefficients."""
+"""The M-step of autoregressions about means, by alternating maximisation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["LevelTurns"]
 
 
 class LevelTurns(NamedTuple):
-    """Generalised least squares of a column, by turns.
+    """Generalised least squares of a column, by alternating maximisation.
 
     Attributes
     ----------

@@ -77,7 +77,7 @@ class LogNormal(Emission):
         return self._logarithms.spreads(params)
 
     def expected(self, X, R, params):
-        """Return rows with conditional means where nothing is observed.
+        """Return rows with missing values replaced by conditional means.
 
         Given the state they are ``exp(m + v / 2)``, with the conditional mean and
         variance of the logarithm.
@@ -98,7 +98,7 @@ class LogNormal(Emission):
         return np.where(np.isnan(X), filled, X)
 
     def draw(self, X, states, params, rng):
-        """Return rows with draws where nothing is observed."""
+        """Return rows with missing values replaced by draws."""
         filled = np.exp(self._logarithms.draw(np.log(X), states, params, rng))
         return np.where(np.isnan(X), filled, X)
 

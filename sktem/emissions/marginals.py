@@ -1,4 +1,4 @@
-"""Gaussians of the observed columns, and what they say about the missing ones."""
+"""Gaussians of observed columns, and conditional ones of missing columns."""
 
 from __future__ import annotations
 

@@ -189,12 +189,12 @@ class Mixture(Emission):
         return self.component.penalty(params.components)
 
     def expected(self, X, R, params):
-        """Return rows with conditional means where nothing is observed."""
+        """Return rows with missing values replaced by conditional means."""
         W = self._by_component(np.asarray(X, dtype=np.float64), R, params)
         return self.component.expected(X, W, params.components)
 
     def draw(self, X, states, params, rng):
-        """Return rows with draws where nothing is observed."""
+        """Return rows with missing values replaced by draws."""
         X = np.asarray(X, dtype=np.float64)
         M = self.n_components
         R = np.eye(len(params.weights))[states]

@@ -157,9 +157,9 @@ class Regression(LaggedEmission):
         return lagged(X, responses, offsets, self.order)
 
     def _split(self, X, centre=None):
-        """Return responses and regressors about a centre, and what is observed.
+        """Return centred responses and regressors, and the mask of observed responses.
 
-        What is not observed is 0.
+        Missing values are 0.
         """
         responses, others = self._columns(X.shape[1])
         y = X[:, responses]
@@ -251,7 +251,7 @@ class Regression(LaggedEmission):
         return statistics.ravel()
 
     def maximize(self, s, params):
-        """Return weighted least squares, and the variances of what they leave."""
+        """Return weighted least-squares coefficients and residual variances."""
         K, m, q = params.coefficients.shape
         mass, moments = _moments(s, K, m, q)
         alive, degenerate = left_alive(mass)
@@ -384,7 +384,7 @@ class Regression(LaggedEmission):
 
 
 def _least_squares(moments, shared, weights):
-    """Return coefficients (K, m, q), those that are shared the same for all states."""
+    """Return coefficients (K, m, q); shared ones are the same in all states."""
     z_z, z_y = moments[..., 1:, 1:], moments[..., 1:, 0]
     if not shared.any():
         return np.einsum("kjab,kjb->kja", pseudo_inverse(z_z), z_y)

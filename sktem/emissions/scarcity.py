@@ -13,7 +13,7 @@ __all__ = ["LabelShares", "Scarcity", "counted_shares", "doubt_of_labels"]
 
 
 class Scarcity(NamedTuple):
-    """When labels that no row of a state has are taken for chance.
+    """Thresholds for labels that a state may lack by chance.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def doubt_of_labels(
         if block.kind == "labels" and unique.any():
             return (
                 f"Column(s) {listed(block.columns[unique])} have a label of their own "
-                "in most rows, as identifiers do: they tell nothing of new rows, and "
+                "in most rows, as identifiers do: they say nothing about new rows, and "
                 f"{label.lower()}s can follow them. Leave them out."
             )
         parameters += len(each) * int(np.maximum(n_labels - 1, 0).sum())

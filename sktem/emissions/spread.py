@@ -17,7 +17,7 @@ NAMED = 5
 
 
 class Narrowness(NamedTuple):
-    """When a covariance is said to be hardly more than ``reg_covar``.
+    """Thresholds for covariances that are hardly more than ``reg_covar``.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ def doubt_of_covariances(
     label : str
         Name of a state, such as "Component".
     is_repaired : bool, default=False
-        Whether degenerate states have been told of already.
+        Whether degenerate states have been reported already.
 
     Returns
     -------

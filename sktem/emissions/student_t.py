@@ -211,7 +211,7 @@ class StudentT(Elliptical):
         return [spread_of(self, params)]
 
     def draw(self, X, states, params, rng):
-        """Return rows with draws where nothing is observed."""
+        """Return rows with missing values replaced by draws."""
         squares, _, d = distances(self.covariance_type, X, params)
         rows = np.arange(len(states))
         v = params.degrees_of_freedom[states]

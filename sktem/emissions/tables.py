@@ -26,7 +26,7 @@ def is_frame(X: Any) -> bool:
 
 
 class Table:
-    """How the columns of a table become numbers, learned from one table.
+    """Encoder of the columns of a table, learned from one table.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Table:
         return part
 
     def encode(self, X) -> np.ndarray:
-        """Return rows of float64, with codes for labels and NaN for what is missing."""
+        """Return rows of float64, with codes for labels and NaN for missing values."""
         n, d = X.shape
         rows = np.full((n, d), np.nan)
         used = {index for _, columns in self._blocks(d) for index in columns}
@@ -285,7 +285,7 @@ def label_columns(X) -> list[int]:
 
 
 def _are_booleans(column):
-    """Return whether what is observed of a column of objects are booleans."""
+    """Return whether all observed values of a column of objects are booleans."""
     values = np.asarray(column)
     if values.dtype.kind != "O":
         return False
@@ -312,7 +312,7 @@ def _name(X, index):
 
 
 def _as_numbers(column):
-    """Return a column as float64, with NaN for what is missing."""
+    """Return a column as float64, with NaN for missing values."""
     if getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M"):
         raise ValueError("dates and durations: pass numbers, such as days")
     if hasattr(column, "to_numpy") and hasattr(column, "isna"):

@@ -129,7 +129,7 @@ class VonMises(IndependentColumns):
         return np.concatenate([mass, cosines * shrink, sines * shrink]), True
 
     def expected(self, X, R, params):
-        """Return rows with the direction of the mean where nothing is observed."""
+        """Return rows with missing values replaced by the direction of the mean."""
         lengths = mean_length(2, params.concentrations)
         cosines = R @ (lengths * np.cos(params.directions))
         sines = R @ (lengths * np.sin(params.directions))

@@ -121,7 +121,7 @@ class VonMisesFisher(Emission):
         return hidden, reach, np.sqrt(np.maximum(1 - squares.sum(axis=1), 0.0))
 
     def _completed(self, X, params, k):
-        """Return rows with the expected values of what is missing in a state."""
+        """Return rows with missing values replaced by their means in a state."""
         observed = ~np.isnan(X)
         if observed.all():
             return X
@@ -173,7 +173,7 @@ class VonMisesFisher(Emission):
         return np.concatenate([mass, (sums * shrink[:, None]).ravel()]), True
 
     def expected(self, X, R, params):
-        """Return rows with the expected values of what is missing.
+        """Return rows with missing values replaced by their means.
 
         Their length is below 1, as that of every average of directions.
         """
@@ -183,7 +183,7 @@ class VonMisesFisher(Emission):
         return np.where(np.isnan(X), total, X)
 
     def draw(self, X, states, params, rng):
-        """Return rows with draws of what is missing."""
+        """Return rows with missing values replaced by draws."""
         filled = np.array(X, dtype=np.float64)
         observed = ~np.isnan(filled)
         hidden, reach, rest = self._hidden(filled, observed, params)

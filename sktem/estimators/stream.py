@@ -41,7 +41,7 @@ class KeptRows:
 
 
 class StreamRunner(ABC):
-    """How an estimator learns by ``partial_fit``: collect, begin, step, publish.
+    """Run of an estimator by ``partial_fit``: collect, begin, step, publish.
 
     The estimator keeps it between calls and hands over itself for its settings, which
     may change from chunk to chunk; a stream does not write to the estimator.
@@ -88,7 +88,7 @@ class StreamRunner(ABC):
 
     @abstractmethod
     def begin(self, estimator, X, sample_weight, task: Task) -> None:
-        """Set the state from the first rows; those that were kept are learned too."""
+        """Set the state from the first rows, and learn from the kept ones."""
 
     @abstractmethod
     def step(self, estimator, X, sample_weight, task: Task) -> None:

@@ -41,7 +41,7 @@ def _work_of(lanes, n, reals, row, matrices):
 
 @njit(**INNER, error_model="numpy")
 def _act(rhs, control, steps, s, psi, initial, amounts, rates, own, works):
-    """Do what happens to the amounts of a lane at the end of a step."""
+    """Apply the action of a step to the amounts and rates of a lane."""
     lane, work, alone = works
     place, value = steps.compartment[s], steps.value[s]
     action, x, r = steps.action[s], address(amounts), address(rates)

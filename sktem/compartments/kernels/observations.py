@@ -1,4 +1,4 @@
-"""Amounts at records, and what is observed, by the closed form of compartments."""
+"""Amounts and observations at records by the closed form of compartments."""
 
 import math
 from typing import Any, NamedTuple
@@ -102,7 +102,7 @@ def _begin_steady(work, steps, s):
 
 @njit(**INNER, error_model="numpy")
 def act(work, steps, s):
-    """Do to the amounts and rates what a step does after its advance."""
+    """Apply the action of a step to the amounts and rates, after its advance."""
     system, amounts, rates = work.system, work.amounts, work.rates
     action = steps.action[s]
     if action == BOLUS:
@@ -182,7 +182,7 @@ def weigh(work):
 
 @njit(**INNER, error_model="numpy", inline="always")
 def _observe_alike(work, n_rows, since, is_effect, f):
-    """Write what :func:`observe` does, by the way that is right for all rates."""
+    """Write the output of :func:`observe` by a method that is valid for all rates."""
     amounts, moved = work.amounts, work.moved
     central = work.system.n_depots
     last = central + work.system.n_compartments
@@ -220,7 +220,7 @@ def observe(work, n_rows, since, is_effect, f):
 
 @njit(**INNER, error_model="numpy", inline="always")
 def observe_subject(work, steps, subject, before, lines, psi, rows, since, effects, f):
-    """Write what is observed in the rows of a subject.
+    """Write the concentrations or effects at the rows of a subject.
 
     The steps are without records: ``before[s]`` rows come before one, of all subjects,
     and ``rows`` are the first of the subject and the one after its last. `since` are

@@ -1,4 +1,4 @@
-"""From event records to steps: what happens to the amounts, and when."""
+"""Conversion of event records to timed steps, each with an action on the amounts."""
 
 import math
 from typing import NamedTuple
@@ -18,7 +18,7 @@ SAME = 1e-11
 
 
 class Events(NamedTuple):
-    """The columns of records that say what is given, and when.
+    """The columns of records that describe doses and their times.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Steps(NamedTuple):
     offsets: np.ndarray
 
     def without_steady_states(self) -> "Steps":
-        """Return steps without what only steady states have."""
+        """Return steps without the fields of steady states."""
         return self._replace(duration=None, interval=None, phase=None, replaces=None)
 
 

@@ -1,4 +1,4 @@
-"""Steps of integration of differential equations, and records of what they need."""
+"""Integration steps of differential equations, with their settings and work arrays."""
 
 import math
 from typing import Any, NamedTuple
@@ -154,7 +154,7 @@ def doses_of(doses, lane):
 
 @njit(**INNER, error_model="numpy")
 def _slopes(rhs, control, stage, lanes, amounts, psi, rates, doses, work):
-    """Write slopes of a stage of some lanes, with infusions and what else enters."""
+    """Write slopes of a stage of some lanes, with infusions and inputs over time."""
     first, last = lanes
     n, slopes = (
         control.n_states,

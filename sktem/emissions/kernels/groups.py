@@ -113,7 +113,7 @@ def _add_row(filled, weights, v, first, second):
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
 def _add_spreads(covariances, slopes, o, holes, m, mass, v, second):
-    """Add the conditional covariances of what is missing, times masses."""
+    """Add the conditional covariances of missing values, times masses."""
     K = len(mass)
     for a in range(m):
         for b in range(a + 1):
@@ -152,7 +152,7 @@ def _mirror(second):
 def group_distances(
     X, rows, starts, centre, means, covariances, squares, log_determinants
 ):
-    """Equal squared distances of what is observed of the rows, and log-determinants.
+    """Equal squared distances of the observed values of rows, and log-determinants.
 
     With o the observed columns of a row and L the lower factor of the covariance
     matrix of these columns, they are ``|L^-1 (x_o - m_o)|^2`` and ``-log det L``.
