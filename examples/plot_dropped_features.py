@@ -33,8 +33,8 @@ for C in penalties:
 # %%
 # The relevance determination keeps few features without a strength to be chosen. It
 # errs more than the best strength, which is not known beforehand, and less than weak
-# penalties. A warning says that 60 rows do not tell which of 200 features matter: with
-# a fifth of them left out other coefficients are found.
+# penalties. A warning says that 60 rows are too few to show which of 200 features
+# matter: with a fifth of them left out other coefficients are found.
 
 ard = ARDLogisticClassifier(random_state=0).fit(X[:60], y[:60])
 

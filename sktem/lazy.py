@@ -13,7 +13,7 @@ __all__ = ["lazy", "names_of_stub"]
 
 
 def names_of_stub(file: str) -> dict[str, str]:
-    """Return the names that the stub beside a file imports, with their modules.
+    """Return the names that the stub of a file imports, with their modules.
 
     Parameters
     ----------

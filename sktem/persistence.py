@@ -1,4 +1,4 @@
-"""Which types a saved estimator consists of, for skops."""
+"""Types of the parts of saved estimators, for skops."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class _Bars:
         self.thread: int | None = None
 
     def begin(self, label, total):
-        """Open a bar within those that are open."""
+        """Open a bar inside the open ones."""
         if self.thread is None:
             self.thread, self.display = threading.get_ident(), self.new_display()
             self.timer = threading.Timer(DELAY, self.display.start)

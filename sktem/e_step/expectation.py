@@ -162,7 +162,7 @@ class Expectation:
             Starting parameters.
         """
         if not self.sampler.markov:
-            return  # Files would be read for nothing.
+            return  # Files would be read in vain.
         for rows in self.chunks():
             self.start_chains_of(rows, params)
 

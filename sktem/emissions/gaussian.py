@@ -163,7 +163,7 @@ class Gaussian(Elliptical):
         """Return statistics with non-negative masses and covariances.
 
         Means and covariances are kept, whatever becomes of the masses. The parameters
-        tell the number of states and columns.
+        imply the number of states and columns.
         """
         if params is None:
             raise ValueError("statistics of Gaussian are projected given params")

@@ -58,7 +58,7 @@ class Multinomial(Emission):
 
     See Also
     --------
-    Poisson : Counts whose totals tell states apart too.
+    Poisson : Counts whose totals depend on the states, too.
     Categorical : One label in a column.
 
     Examples

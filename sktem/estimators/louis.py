@@ -21,7 +21,7 @@ class StepRule(NamedTuple):
     first : float
         First step, as a share of a parameter.
     share : float
-        Step, as a share of what one row tells about a parameter.
+        Step, as a share of the information of one row about a parameter.
     n_corrections : int
         Corrections of the steps.
     largest_promise : float

@@ -156,11 +156,11 @@ class StochasticEM(LoopEstimator):
         ``n_iter_no_change`` epochs in a row. Where noise hides it, the run goes to its
         end, and a warning says that it is not known. Without a likelihood, the relative
         root of the mean field is compared with ``tol``. Online EM with exact
-        expectations and without ``average`` then goes on with passes of EM, which take
+        expectations and without ``average`` continues with passes of EM, which take
         out the noise of its last steps. Before a run with exact expectations counts as
         converged, an M-step from draws disturbs it where the model has
         ``draw_posterior``: if three passes of EM then lead away, as from a saddle point
-        at which components are equal, it goes on from there. 0 means never.
+        at which components are equal, it continues from there. 0 means never.
     n_iter_no_change : int, default=3
         See ``tol``; also the least epochs of a third.
     random_state : int, RandomState, Generator or None, default=None

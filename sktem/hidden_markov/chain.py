@@ -77,7 +77,7 @@ class Chain:
 
     @property
     def n_hidden(self) -> int:
-        """Number of what is filtered and smoothed: states, or histories of states."""
+        """Number of hidden states of the recursions: states, or histories of states."""
         return self.n_states
 
     @property
@@ -86,11 +86,11 @@ class Chain:
         return np.arange(self.n_states)
 
     def probabilities_of_states(self, hidden) -> np.ndarray:
-        """Return probabilities of states, given those of what is smoothed."""
+        """Return probabilities of states, given those of the hidden states."""
         return hidden
 
     def path_of_states(self, hidden) -> np.ndarray:
-        """Return states, given what is smoothed at each row."""
+        """Return states, given the hidden state of each row."""
         return hidden
 
     @property
@@ -132,7 +132,7 @@ class Chain:
         return np.concatenate([first, pairs.reshape(len(pairs), -1)], axis=1)
 
     def _first_of_each(self, smoothed, X) -> np.ndarray:
-        """Return probabilities at the first rows of sequences, 0 of what goes on."""
+        """Return probabilities at the first rows of sequences, 0 for continuations."""
         first = np.zeros((len(X), self.n_hidden))
         first[X.begins] = smoothed.gamma[X.offsets[:-1][X.begins]]
         return first
@@ -274,7 +274,7 @@ class Chain:
         return params.start, params.transitions, np.arange(self.n_states)
 
     def carried(self, L, X, matrices, params) -> np.ndarray:
-        """Return what a next piece of each sequence needs: filtered probabilities."""
+        """Return the filtered probabilities at the last row of each sequence."""
         filtered = self.recursions.filtered_probabilities(L, X.offsets, matrices)[0]
         return filtered[X.offsets[1:] - 1]
 

@@ -23,7 +23,7 @@ BOUNDS = ((-5.0, 9.0), (-15.0, 15.0))
 
 
 class CutRule(NamedTuple):
-    """Where distributions of durations are cut.
+    """Bounds at which distributions of durations are cut.
 
     Attributes
     ----------

@@ -130,8 +130,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     tied_emissions : array-like of int of shape (n_states,) or None, default=None
         States with the same number, from 0, have the same emission.
     start_prior : float or array-like of shape (n_states,), default=1.0
-        Concentration of a Dirichlet prior of ``start_``: so many first states less one
-        are added to the counts. 1 is no prior.
+        Concentration of a Dirichlet prior of ``start_``: as many first states, less
+        one, are added to the counts. 1 is no prior.
     transitions_prior : float or array-like of shape (n_states, n_states), default=1.0
         The same for the rows of ``transitions_``.
     durations : str, Durations or None, default=None
@@ -250,7 +250,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     >>> int((path[1:] != path[:-1]).sum())
     3
 
-    Several sequences are told apart by labels of their rows, or by their lengths:
+    Several sequences are distinguished by labels of their rows, or by their lengths:
 
     >>> hmm = hmm.fit(X, lengths=[120, 80])
     >>> hmm.score_samples(X, groups=np.repeat(["a", "b"], [120, 80])).shape
@@ -830,7 +830,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         )
 
     def impute(self, X, *, method="mean", groups=None, lengths=None, covariates=None):
-        """Return the rows with values in place of what is not observed.
+        """Return the rows with missing values replaced by means, modes or draws.
 
         Parameters
         ----------

@@ -27,7 +27,7 @@ class StateWarning(FitWarning):
 
 
 class Suspicion(NamedTuple):
-    """When states are suspicious.
+    """Thresholds of suspicious states.
 
     Attributes
     ----------

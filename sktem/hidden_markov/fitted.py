@@ -111,7 +111,7 @@ class FittedSequences(NamedTuple):
         return probabilities
 
     def carried(self, X) -> np.ndarray:
-        """Return what a next piece of the last sequence needs."""
+        """Return the filtered state of the last sequence, for its next piece."""
         (_, _, L, rows, matrices), *_ = self._parts(X[[len(X) - 1]])
         return self.model.chain.carried(L, rows, matrices, self.params.chain)[0]
 
@@ -157,7 +157,7 @@ class FittedSequences(NamedTuple):
         return Forecast(probabilities, np.array(draws) if draws else empty)
 
     def impute(self, X, method, rng) -> np.ndarray:
-        """Return rows with values in place of what is not observed."""
+        """Return rows with missing values replaced by means, modes or draws."""
         model, params = self.model, self.params
         emission = model.emission
         if method == "draw":

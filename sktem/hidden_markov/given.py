@@ -89,7 +89,7 @@ def observed_sequences(
     covariates=None,
     reset=False,
 ) -> ObservedSequences:
-    """Return checked sequences of what users give.
+    """Return checked sequences of the data of a user.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def check_observed_columns(estimator, X) -> None:
 
 
 def states_of(estimator) -> int:
-    """Return the number of states, that which a search has found if one was asked."""
+    """Return the number of states, the selected one after a search."""
     is_searched = isinstance(estimator.n_states, str)
     return estimator.n_states_ if is_searched else estimator.n_states
 
@@ -276,7 +276,7 @@ def check_warm(estimator, n_features, n_covariates) -> None:
 
 
 def check_possible(model, X, params) -> None:
-    """Raise if what a user has given excludes all paths of a sequence."""
+    """Raise if known states or zeros of the start exclude all paths of a sequence."""
     values = model.log_likelihood_of_sequences(X, params)
     if (values == -np.inf).any():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The chain that a user has described, and checks of what excludes what."""
+"""The chain of a user's parameters, and checks for options that exclude each other."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ STENCIL = ((1.0, 2.0 / 3.0), (-1.0, -2.0 / 3.0), (2.0, -1.0 / 12.0), (-2.0, 1.0 
 
 
 class DoubtRule(NamedTuple):
-    """When data leave parameters open, or standard errors are in doubt.
+    """Thresholds for undetermined parameters and doubtful standard errors.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ DOUBT = DoubtRule()
 
 
 class StandardErrors(NamedTuple):
-    """Standard errors, NaN of what is fixed, at a bound, or left open by the data.
+    """Standard errors, NaN for parameters that are fixed, at a bound or undetermined.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ class Covariance(NamedTuple):
         return cls(matrix, np.concatenate([basis, spread], axis=1), scales)
 
     def errors(self, J):
-        """Return standard errors of what has these slopes, and which of it is open."""
+        """Return standard errors by the delta method, and which are undetermined."""
         moves = (J != 0).any(axis=-1)
         variances = np.einsum("...i,ij,...j->...", J, self.matrix, J)
         is_open = np.zeros(moves.shape, dtype=bool)
@@ -287,7 +287,7 @@ def _name_of(model, block, name, index) -> str:
 
 
 def _errors(model, params, directions, covariance):
-    """Return standard errors of all entries, and the names of those that are open."""
+    """Return standard errors of all entries, and the names of undetermined ones."""
     chain = params.chain
     shapes = model.chain.gradient(np.zeros(model.chain.n_statistics), chain)
     slopes: dict[tuple, np.ndarray] = {}

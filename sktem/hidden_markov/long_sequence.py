@@ -23,7 +23,7 @@ __all__ = [
 
 
 class BlockRule(NamedTuple):
-    """How a long sequence is cut.
+    """Sizes of the blocks and pieces of a long sequence.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class LongSequence(CheckedRows):
             yield self._rows(k)[:, self.covariates]
 
     def few(self, most) -> ObservedSequences:
-        """Return pieces at equal distances with about so many rows, as sequences."""
+        """Return equidistant pieces as sequences, with about `most` rows in all."""
         if self.n_rows <= most:
             return next(self.blocks())[1]
         count = min(self.rule.pieces, self.n_blocks)
@@ -160,7 +160,7 @@ class LongSequence(CheckedRows):
 
 
 class Carried(NamedTuple):
-    """What a filter carries over blocks.
+    """Filtered probabilities between blocks.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ def _entered(block, entry):
 
 
 def _filtered(model, X: LongSequence, params) -> Carried:
-    """Filter a long sequence; keep what is carried from block to block."""
+    """Filter a long sequence; keep the probabilities between its blocks."""
     chain, total, last = model.chain, 0.0, None
     entries: list[np.ndarray | None] = []
     for k in range(X.n_blocks):
@@ -245,7 +245,7 @@ def _first_covariates(block):
 
 
 def _smoothed_backward(model, X: LongSequence, params, entries):
-    """Yield the blocks from the last one on, smoothed, with what a later one needs.
+    """Yield the blocks from the last one on, smoothed, with their backward messages.
 
     Each is smoothed with one more row: the likelihood of all that follows it, by the
     state of the row after it.
@@ -265,7 +265,7 @@ def _smoothed_backward(model, X: LongSequence, params, entries):
 
 
 def _smoothed(model, block, params, entry, message, after):
-    """Smooth a block between what is known of the rows before and after it."""
+    """Smooth a block, given the messages from the rows before and after it."""
     L = model.log_densities(block, params)
     rows, L = _with_next(block, L, message, after)
     rows = _entered(rows, entry)

@@ -57,7 +57,7 @@ class ObservedSequences(Sequences):
 
     @property
     def begins(self) -> np.ndarray:
-        """Which sequences have rows and do not continue others."""
+        """Mask of the sequences that have rows and do not continue others."""
         used = self.lengths > 0
         return used if self.entry is None else used & np.isnan(self.entry[:, 0])
 

@@ -257,7 +257,7 @@ class SegmentChain(Chain):
         return start.ravel(), transitions, state
 
     def carried(self, L, X, matrices, params) -> np.ndarray:
-        """Return what a next piece of each sequence needs: states and rows so far."""
+        """Return probabilities of each sequence's last state and its elapsed rows."""
         before = None
         if X.entry is not None or self.durations.left_censored:
             before = self._elapsed_of_each(params, X)
@@ -287,7 +287,7 @@ class SegmentChain(Chain):
 
 
 def left(transitions) -> np.ndarray:
-    """Return transitions to other states, of those that can be left."""
+    """Return transitions to other states, given that the state is left."""
     others = transitions * (1.0 - np.eye(len(transitions)))
     sums = others.sum(axis=1, keepdims=True)
     return np.where(

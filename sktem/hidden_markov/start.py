@@ -1,4 +1,4 @@
-"""Where a fit starts: clusters of rows and of windows, compared by short runs."""
+"""Starts of a fit: clusters of rows and of windows, compared by short runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Search", "best_start", "plain_chain"]
 
 
 class Search(NamedTuple):
-    """How a start is searched.
+    """Settings of the search for a start.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Run(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where a fit starts.
+    """Start of a fit.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ def best_start(model, X, impose, rng, search=None, complete=False):
 
 
 def _check_densities(model, X, params):
-    """Raise if parameters are outside of what an emission can have."""
+    """Raise ValueError for parameters outside the domain of an emission."""
     with np.errstate(all="ignore"):
         wrong = np.isnan(model.emission.log_density(X.X, params.emission))
     if wrong.any():
@@ -167,7 +167,7 @@ def _check_densities(model, X, params):
 
 
 def _few_sequences(X, most, rng):
-    """Return some sequences, or a piece of one, with about so many rows."""
+    """Return a sample of sequences, or pieces of one, with about `most` rows."""
     if isinstance(X, LongSequence):
         return X.few(most)
     if X.n_rows <= most:
@@ -210,7 +210,7 @@ def _continued(model, X, run, passes, search):
 
 
 def _distinct(runs, search):
-    """Return runs from the best on, those that have met as one.
+    """Return runs from the best on; runs with equal objectives are one.
 
     A state on a few rows can have any likelihood: such runs come last.
     """

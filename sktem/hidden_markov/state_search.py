@@ -24,7 +24,7 @@ SIZED = ("start_init", "transitions_init", "emission_init", "tied_transitions",
 
 
 class SearchRule(NamedTuple):
-    """How far states are looked for.
+    """Limits of the search for the number of states.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ __all__ = [
 
 
 class Ascent(NamedTuple):
-    """How an M-step of transitions with their stationary start ends.
+    """Limits of the M-step of transitions with their stationary start.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ __all__ = ["SequenceStream"]
 
 
 class StreamRule(NamedTuple):
-    """How a stream learns where the user leaves it open.
+    """Default settings of streams.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class StreamRule(NamedTuple):
 
 
 class FirstSequences(NamedTuple):
-    """What a stream has brought so far, while it is too little for a start.
+    """The first sequences of a stream, too few for a start.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Typical(NamedTuple):
-    """Distances of images of the classes from what was learned, and their certainties.
+    """Usual distances and certainties of images that were left out.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Typical(NamedTuple):
         Share of images that are like none of the training images.
     farther, less_certain : float
         By how many standard deviations distances on the whole have to be larger, and by
-        how much certainties less, to be told.
+        how much certainties less, to be reported.
     moved : float
         Share of these that is enough where objects are out of place.
     errors, most : float
@@ -64,7 +64,7 @@ class Typical(NamedTuple):
         return self.rare / (self.rare + np.exp(-0.5 * excess**2))
 
     def difference(self, distances, certainties, is_moved=False, places=False):
-        """Return how several images differ from those that were left out, or None.
+        """Return a phrase on the difference from images that were left out, or None.
 
         `is_moved` says whether objects are out of place, and `places` whether that
         alone makes distances larger.
@@ -101,7 +101,7 @@ def log_losses(scores, temperature, log_prior, labels) -> np.ndarray:
 
 
 class Calibration(NamedTuple):
-    """How probabilities follow from images that were left out.
+    """Calibration of probabilities by images that were left out.
 
     Attributes
     ----------

@@ -245,7 +245,7 @@ class ImageClassifier(
         return logs, odd
 
     def _is_usual(self, X, distances, logs):
-        """Return whether several images are like those that were left out."""
+        """Return whether several images resemble the images that were left out."""
         if self._typical is None or len(logs) < self._usual.several:
             return False
         as_left_out = self._as_left_out(X, distances, logs)

@@ -57,7 +57,7 @@ class PixelRegression(NamedTuple):
             warn_user(
                 f"A regression on pixels gets {1 - other.mean():.0%} of {n} images "
                 f"that were left out right, this classifier {1 - is_wrong.mean():.0%}: "
-                "what tells these classes apart is in single pixels, not in what is "
-                "deformed. Compare sklearn.svm.SVC.",
+                "these classes differ in single pixels, not in deformed shapes. "
+                "Compare sklearn.svm.SVC.",
                 FitWarning,
             )

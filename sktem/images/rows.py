@@ -193,7 +193,7 @@ def answer(estimator, X, function, out):
 
 
 def chunks_of(X, sample_weight):
-    """Yield what a stream brings: one array, or those of an iterator or of rows."""
+    """Yield the chunks of a stream: one array, or those of an iterator or of rows."""
     iterated = is_stream(X)
     source = None if iterated else found_images(X)
     if source is None and not iterated:

@@ -1,4 +1,4 @@
-"""From arrays as users pass them to rows of pixels and the shape of the images."""
+"""Conversion of users' arrays to rows of pixels and the shape of the images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PICTURE_ROWS, RATIO_OF_PICTURES = 12, 0.4
 
 
 class Layout(NamedTuple):
-    """How images are laid out in the arrays of the user; rows have channels first.
+    """Axes of images in the arrays of the user; rows have channels first.
 
     Attributes
     ----------

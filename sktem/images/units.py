@@ -179,7 +179,7 @@ def warn_of_labels(X, labels) -> None:
     if n_equal > CONTRADICTIONS * len(X):
         warn_user(
             f"{n_equal} of {len(X)} images are exact copies of images of another "
-            "class: nothing tells these classes apart. Check images and labels.",
+            "class: nothing distinguishes these classes. Check images and labels.",
             FitWarning,
         )
     n_blank = int(np.isnan(X).all(axis=1).sum())

@@ -1,4 +1,4 @@
-"""What training images look like, against which new images are held."""
+"""Usual brightness, contrast and places of training images, to check new images."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOTHING = (np.nan, np.nan)
 
 
 class Places(NamedTuple):
-    """Where objects of the classes lie.
+    """Places of the objects of the classes.
 
     Attributes
     ----------
@@ -119,11 +119,11 @@ class UsualImages(NamedTuple):
         that is seen.
     margin, moved : float
         How far an object is out of place, as a share of the longest side, and the share
-        of such images that is told, beside that of as many training images.
+        of such images that is reported, above that of as many training images.
     wrong, errors, fewest, contradicted : float, float, int, float
-        Share of images left out with a wrong label that is told, standard errors beyond
-        it, images that such a share is of at least, and the share that is told of those
-        that surely look like another class.
+        Share of images left out with a wrong label that is reported, standard errors
+        beyond it, images that such a share is of at least, and the share of images that
+        is reported if they surely look like another class.
     uneven, scattered : float
         Ratio of the contrasts of training images, and distance of their objects as a
         share of the longest side, that may be the cause.

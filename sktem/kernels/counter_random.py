@@ -67,7 +67,7 @@ def combined(seed, iteration, purpose, number):
 
 @njit(**OUTER)
 def fill_row_uniforms(seed, iteration, purpose, rows, counter, out):
-    """Fill each row with uniform draws of its own stream.
+    """Fill each row with uniform draws from a separate random stream.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def normal_quantile(p):
 
 @njit(**OUTER)
 def fill_row_normals(seed, iteration, purpose, rows, counter, out):
-    """Fill each row with standard normal draws of its own stream.
+    """Fill each row with standard normal draws from a separate random stream.
 
     Parameters and result as for `fill_row_uniforms`.
     """

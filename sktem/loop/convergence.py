@@ -1,4 +1,4 @@
-"""When a run has converged."""
+"""Criteria of convergence of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the rows of a stream stay as likely as those before."""
+"""Check that rows of a stream stay as likely as those before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["BatchLikelihoods", "DriftRule"]
 
 
 class DriftRule(NamedTuple):
-    """When batches are less likely than chance explains.
+    """Thresholds for batches that are less likely than chance explains.
 
     Attributes
     ----------

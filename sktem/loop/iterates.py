@@ -1,4 +1,4 @@
-"""Which iterate of a run is returned: the last, an average or a random one."""
+"""Choice of the iterate that a run returns: the last, an average or a random one."""
 
 from __future__ import annotations
 

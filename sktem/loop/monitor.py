@@ -19,7 +19,7 @@ __all__ = ["Monitor", "SampleSize", "measured", "new_monitor", "objective_of"]
 
 
 class SampleSize(NamedTuple):
-    """How many rows progress is measured on.
+    """Number of rows on which progress is measured.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Whether EM has converged to a saddle point of its objective."""
+"""Escape of EM from saddle points of its objective."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["SADDLE_RULE", "SaddleRule", "full_passes", "left_saddle"]
 
 
 class SaddleRule(NamedTuple):
-    """How a run that has converged is disturbed.
+    """Perturbation of a run that has converged.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ def full_passes(settings: RunSettings, sampler, n_passes: float) -> RunSettings:
 def left_saddle(
     settings: RunSettings, state: RunState, run_stage, rule: SaddleRule = SADDLE_RULE
 ) -> RunSettings | None:
-    """Return the settings with which a run goes on that stood at a saddle point.
+    """Return the settings of further passes from a saddle point, or None.
 
     An M-step from draws disturbs the parameters of a run that has converged.
     At a saddle point EM stands, as at components that are equal, and draws are not

@@ -25,14 +25,14 @@ def first_stage(settings: RunSettings, state: RunState) -> RunSettings:
 
 
 def next_stage(settings: RunSettings, state: RunState) -> RunSettings | None:
-    """Return the settings with which a run goes on that seems to have converged.
+    """Return the settings of the next stage of a run that seems to have converged.
 
     Solvers with batches and without a memory of rows leave the noise of their last
     steps in the parameters: with exact expectations passes of EM take it out. So they
     do with the noise of draws, in which slow progress is not seen, where a model has
     exact expectations too and the change of an epoch decides. Other solvers whose
     progress was measured on a sample of rows go on, measured on all. EM whose small
-    changes hardly become smaller goes on by extrapolated steps, if asked to.
+    changes hardly become smaller continues with extrapolated steps, if asked to.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def enter_stage(settings: RunSettings, state: RunState) -> None:
     state.judged_from, state.stale_epochs = len(state.history), 0
     state.converged, state.best_objective = False, -np.inf
     if settings.solver.n_index_sets == 0:
-        # Batches of the stage before would be drawn, and read, for nothing.
+        # Batches of the stage before would be drawn, and read, in vain.
         state.selectors = []
     if isinstance(settings.solver, SQUAREM):
         state.accelerated, state.solver.own = True, Acceleration()

@@ -62,7 +62,7 @@ class RunSettings:
     stopping : {"change", "gap"}
         Whether ``tol`` bounds the change in an epoch or the remaining gain.
     extrapolates : bool
-        Whether EM that ends by a small change goes on where more is left to gain.
+        Whether EM that ends by a small change continues where more is left to gain.
     leaves_saddles : bool
         Whether a run with exact expectations is disturbed once it has converged, to see
         whether it stays.

@@ -1,4 +1,4 @@
-"""Which compiled sweep stands for many iterations of the loop."""
+"""Compiled sweeps that replace many iterations of the loop."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def maximized(model, s: np.ndarray, params: Any) -> Any:
     if not np.array_equal(s, before, equal_nan=True):
         raise ValueError(
             f"maximize of {type(model).__name__} writes into the statistics s, with "
-            "which the solver goes on: work on a copy of them"
+            "which the solver continues: work on a copy of them"
         )
     return params_after
 

@@ -78,7 +78,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     the classes its maximum is at infinity: prior variances of coefficients are at most
     100, or twice the largest one of the start. A warning says where one variance of
     all coefficients is more likely than those of few, and where rows left out by folds
-    show that few rows do not tell which features matter.
+    show that the rows are too few for the choice of features.
 
     Parameters
     ----------

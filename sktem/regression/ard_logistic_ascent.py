@@ -33,7 +33,7 @@ __all__ = [
 
 
 class RelevanceChecks(NamedTuple):
-    """When and how it is checked whether the maximum has been reached.
+    """Schedule and tolerances of the checks of convergence to the maximum.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Whether few rows tell which features are relevant: rows left out by folds."""
+"""Stability of the relevance of features on few rows, by cross-validation."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def unstable_relevance(X, y, variances, rule: RelevanceFolds = RELEVANCE_FOLDS):
     if worse:
         other = "all features alike" if others == by_all else "the class shares"
         return (
-            f"{len(y)} rows do not tell which of {X.shape[1]} features matter: those "
-            f"left out are predicted by the relevant features with a log-loss of "
-            f"{by_relevance:.2f}, by {other} with {others:.2f}. {advice}"
+            f"{len(y)} rows are too few to show which of {X.shape[1]} features "
+            f"matter: those left out are predicted by the relevant features with a "
+            f"log-loss of {by_relevance:.2f}, by {other} with {others:.2f}. {advice}"
         )
     return (
-        f"{len(y)} rows do not tell which of {X.shape[1]} features matter: with a fold "
-        f"left out {overlap:.0%} of the coefficients are the same, so that they are "
-        f"likely too large. {advice}"
+        f"{len(y)} rows are too few to show which of {X.shape[1]} features matter: "
+        f"with a fold left out {overlap:.0%} of the coefficients are the same, so that "
+        f"they are likely too large. {advice}"
     )
 
 

@@ -31,7 +31,7 @@ INTERCEPT_VARIANCE = 100.0
 
 
 class StartSearch(NamedTuple):
-    """How long a start is looked for.
+    """Budget of the search for a start.
 
     Attributes
     ----------

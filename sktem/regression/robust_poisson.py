@@ -50,7 +50,7 @@ __all__ = ["RobustPoissonRegressor"]
 ULA_OPTIONS = {"step": 0.02, "n_steps": 5}
 #: What is said where coefficients have run off.
 NO_MAXIMUM = (
-    "The likelihood has no maximum: features tell rows apart whose counts are all "
+    "The likelihood has no maximum: features separate rows whose counts are all "
     "zero, and their rates run off to zero. Leave these rows or features out, or take "
     "a penalty (scikit-learn's PoissonRegressor)."
 )
@@ -119,7 +119,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     converged_ : bool
         Whether the maximum has been reached: with "exact" moments by the gain of a
         Newton step, else by the progress of the solver. False, with a warning, where
-        there is none, since features tell rows apart that have only counts of zero.
+        there is none, since features separate rows that have only counts of zero.
     n_features_in_ : int
         Number of features.
 

@@ -20,7 +20,7 @@ __all__ = ["ascend", "best_start", "has_maximum"]
 
 
 class Climb(NamedTuple):
-    """How the maximum is climbed, and when there is none.
+    """Limits of the ascent to the maximum, and thresholds for a missing one.
 
     Attributes
     ----------

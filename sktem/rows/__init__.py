@@ -1,4 +1,4 @@
-"""Where rows come from: arrays, chunks, files; one protocol, read block by block."""
+"""Sources of rows: arrays, chunks, files; one protocol, read block by block."""
 
 from sktem.rows.base import Rows, repeat_rows
 from sktem.rows.sources import as_rows

@@ -313,7 +313,7 @@ class Carrier(Protocol):
         """Return sums over aligned blocks of ``function(rows, weights=weights)``."""
 
     def mapped(self, function: Callable, beside=None) -> Carrier:
-        """Return the rows that a function makes of these, and of values beside them."""
+        """Return the rows computed by a function of these, and of aligned values."""
 
 
 def can_repeat(X) -> bool:

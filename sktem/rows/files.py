@@ -125,7 +125,7 @@ def opened(path):
 
 
 def _files_of(path):
-    """Return a file, those in a folder, or those that match a pattern, sorted."""
+    """Return the sorted files of a path, a folder or a pattern."""
     if os.path.isdir(path):
         files = [str(file) for file in Path(path).iterdir()]
         return sorted(file for file in files if file.endswith(ENDINGS))

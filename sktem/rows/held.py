@@ -107,7 +107,7 @@ class HeldRows:
         return summed_blocks(self.blocks(size), function, weights)
 
     def mapped(self, function: Callable, beside=None) -> HeldRows:
-        """Return the rows that a function makes of these, and of values beside them."""
+        """Return the rows computed by a function of these, and of aligned values."""
         arguments = () if beside is None else (beside,)
         return HeldRows(function(self.values, *arguments))
 

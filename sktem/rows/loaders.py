@@ -1,4 +1,4 @@
-"""How a partition of a Dask collection becomes an array, where it lies."""
+"""Loading of the partitions of a Dask collection as arrays, where they lie."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ log = logging.getLogger("sktem.rows")
 
 
 class Patience(NamedTuple):
-    """How long a computation waits for a cluster that has no workers.
+    """Time that a computation waits for a cluster without workers.
 
     Attributes
     ----------

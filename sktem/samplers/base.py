@@ -35,7 +35,7 @@ class SamplerInfo(NamedTuple):
 
 
 class Sampler(BaseEstimator, ABC):
-    """How the latents of given rows are drawn.
+    """A distribution or Markov transition of the latents of given rows.
 
     A sampler holds settings only. Chain states are passed in and returned: an array of
     latents, or a :class:`sktem.samplers.ChainState` where the sampler learns something.

@@ -12,7 +12,7 @@ __all__ = ["TUNING", "Tuning", "TuningRule", "check_length", "tuned"]
 
 
 class TuningRule(NamedTuple):
-    """How the length of moves is learned.
+    """Settings of the adaptation of the length of moves.
 
     Attributes
     ----------

@@ -65,9 +65,9 @@ class AcceleratedEM(Solver):
 
     Each iteration is a pass of EM at the current statistics, from which a scheme makes
     the statistics to try next. Where the objective there turns out to be below that of
-    the last accepted point, the run goes on from the EM step of that point, so that the
-    objective of accepted points never falls. What leaves the feasible set is not tried.
-    The result of a run is an EM step from the last accepted point.
+    the last accepted point, the run continues from the EM step of that point, so that
+    the objective of accepted points never falls. Points outside of the feasible set are
+    not tried. The result of a run is an EM step from the last accepted point.
     """
 
     n_index_sets = 0

@@ -12,7 +12,7 @@ __all__ = ["SQUAREM"]
 
 
 class LengthRule(NamedTuple):
-    """When the length of extrapolations has a bound.
+    """Bounds of the length of extrapolations.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ RULE = LengthRule()
 
 
 class Cycle(NamedTuple):
-    """Where a cycle of three passes stands.
+    """State of a cycle of three passes.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Relevance that few rows do not tell is said, and relevance that rows tell is not."""
+"""Warnings where few rows leave the relevance of features open, and only there."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_few_rows_are_told(n, p, n_relevant, global_random_seed):
     seeds = range(20 * global_random_seed, 20 * global_random_seed + 8)
     told = [message(seed, n, p, n_relevant) for seed in seeds]
     assert np.mean([text is not None for text in told]) >= 0.5
-    assert all(f"{n} rows do not tell" in text for text in told if text)
+    assert all(f"{n} rows are too few to show" in text for text in told if text)
 
 
 @pytest.mark.parametrize("n, p, n_relevant", [(400, 10, 3), (450, 40, 5)])

@@ -211,7 +211,7 @@ def test_rates_that_run_off_to_zero_are_said(among):
         y = np.round(np.exp(0.7 + X @ [0.5, -0.3])) if among == "no excess" else y
         X, y = np.column_stack([X, group]), np.where(group, 0.0, y)
     rows = [X[:90], X[90:]] if among == "blocks" else X
-    with pytest.warns(FitWarning, match="has no maximum: features tell rows apart"):
+    with pytest.warns(FitWarning, match="has no maximum: features separate rows"):
         fit = RobustPoissonRegressor().fit(rows, y)
     assert not fit.converged_ and np.isfinite(fit.coef_).all()
     if among != "many features":

@@ -1,4 +1,4 @@
-"""Recursions with logarithms: the most probable states, and what scaling cannot do."""
+"""Recursions with logarithms: Viterbi's, and smoothing where scaling underflows."""
 
 import numpy as np
 from numba import njit

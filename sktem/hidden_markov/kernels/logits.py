@@ -1,4 +1,4 @@
-"""Transitions to each row by logits: their probabilities, and what an M-step needs."""
+"""Transitions to each row by logits: probabilities, and derivatives for M-steps."""
 
 import numpy as np
 from numba import njit

@@ -35,7 +35,7 @@ GROUP = 4
 #: Scales are not below this, nor are products of them.
 SMALLEST, LEAST_PRODUCT = 1e-100, 1e-200
 #: A state is lost below a probability of this; and that matters only where the rows
-#: that follow are so much likelier from it.
+#: that follow are likelier from it by a factor of at least the second number.
 LOST, DECISIVE = 1e-280, 1e250
 #: Up to as many states a product with a matrix is faster by its columns.
 FEW_STATES = 16
