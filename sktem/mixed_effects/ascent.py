@@ -35,7 +35,7 @@ __all__ = [
 
 
 class NewtonRule(NamedTuple):
-    """How Newton steps on the likelihood are made.
+    """Limits of Newton steps on the likelihood.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ NEWTON = NewtonRule()
 
 
 class Resolution(NamedTuple):
-    """How finely the latents of subjects are integrated.
+    """Resolution of the integrals over the latents of subjects.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ def can_climb(n: int, d: int, k: int = 0) -> bool:
 
 
 class ByNodes(NamedTuple):
-    """What a larger number of quadrature nodes has changed, NaN where it was not tried.
+    """Changes by a larger number of quadrature nodes, NaN where it was not tried.
 
     Or what other draws may change.
 

@@ -196,7 +196,7 @@ def _lines(design, rows, numeric):
 
 @cache
 def _no_moves():
-    """Return what an evaluation has in place of moves."""
+    """Return empty moves, for evaluations."""
     from sktem.mixed_effects.kernels.subjects import WalkMoves
 
     none, numbers = np.empty(0, dtype=np.int64), np.empty((0, 0))
@@ -209,7 +209,7 @@ def _no_moves():
 
 @cache
 def _no_plan():
-    """Return what rows without records have in place of a plan."""
+    """Return an empty plan, for rows without records."""
     none, reals = np.empty(0, dtype=np.int64), np.empty(0)
     never = np.empty(0, dtype=bool)
     places = np.empty((4, 0), dtype=np.int64)

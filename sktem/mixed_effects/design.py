@@ -1,4 +1,4 @@
-"""Which coefficients a mixed-effects model has, and how parameters follow from them."""
+"""Coefficients of a mixed-effects model, and the parameters that follow from them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Occasions(NamedTuple):
     n_occasions : int
         Occasions of a subject, at most.
     column : str
-        Name of the column that tells occasions.
+        Name of the column of occasions.
     blocks : tuple of int, default=()
         Block of each of the parameters, within which effects correlate; none do
         without.
@@ -221,7 +221,7 @@ class MixedEffectsDesign(NamedTuple):
 
     @property
     def free_variances(self) -> np.ndarray:
-        """Indices of the variances that are estimated, once for those that are tied."""
+        """Indices of the estimated variances, one index for tied ones."""
         return np.setdiff1d(np.arange(len(self.latents)), self.held_variances)
 
     def with_occasions(self, count: int) -> MixedEffectsDesign:
@@ -263,7 +263,7 @@ class MixedEffectsDesign(NamedTuple):
         return matrix
 
     def base(self, covariates: np.ndarray, numeric: np.ndarray) -> np.ndarray:
-        """Return Gaussian parameters of subjects, without those that are random."""
+        """Return Gaussian parameters of subjects without random effects."""
         base = covariates @ self.constant.T
         for e, entry in enumerate(self.numeric):
             if entry.kind == "subject":
@@ -279,7 +279,7 @@ class MixedEffectsDesign(NamedTuple):
         return by_row or bool(self.given_shifts) or self.occasions is not None
 
     def shifts(self, X, Z, numeric) -> dict[int, np.ndarray]:
-        """Return what rows add to parameters of their subjects, by index of these."""
+        """Return the shifts of parameters at rows, by index of the parameter."""
         shifts: dict[int, np.ndarray] = {}
         for p, column, value in self.given_shifts:
             change = value * X.row_covariates[:, column]

@@ -8,7 +8,7 @@ __all__ = ["DIFFERENCES", "DifferenceRule"]
 
 
 class DifferenceRule(NamedTuple):
-    """Steps of second differences of log-likelihoods, in units of what moves.
+    """Steps of second differences of log-likelihoods, in units of the parameters.
 
     Attributes
     ----------

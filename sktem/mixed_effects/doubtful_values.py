@@ -1,4 +1,4 @@
-"""Messages on values of records that are not what they are taken for."""
+"""Messages on values of records that are probably mistaken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["doubtful_values", "has_error", "unobserved"]
 
 
 def doubtful_values(model, rows):
-    """Return messages on records whose values are not what they are taken for."""
+    """Return messages on records whose values are probably mistaken."""
     if rows.events is None or model.error is None:
         return []
     censored = np.zeros(len(rows.y)) if rows.censored is None else rows.censored

@@ -86,7 +86,7 @@ class EndpointError(ResidualError):
             start = stop
 
     def _each(self, method, sigma, by_row, **others):
-        """Return what the errors make of their rows of arrays, by argument."""
+        """Return the values of a method of the errors, each on its own rows."""
         found = np.full(len(self.kinds), np.nan)
         for error, rows, place in self._parts():
             if len(rows):
@@ -189,7 +189,7 @@ def residual_error_of(spec) -> ResidualError:
 
 
 def error_of(settings) -> ResidualError | None:
-    """Return the residual error of an estimator, None with a density of its own."""
+    """Return the residual error of an estimator, None if it has a log_density."""
     if settings.log_density is not None:
         return None
     return residual_error_of(settings.residual_error)

@@ -113,7 +113,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         ``parameters`` (of the model, for one of the library), is 0 on the diagonal for
         parameters without.
     occasions : dict or None, default=None
-        A column of X that tells the occasions of a subject, such as visits, and the
+        A column of X with the occasions of a subject, such as visits, and the
         parameters that vary between them about the value of the subject (on the
         Gaussian scale): ``{"OCC": ["CL"]}``. The variance is called "kappa2_CL".
         Effects of a tuple correlate, ``{"OCC": [("CL", "V")]}``, with the covariance

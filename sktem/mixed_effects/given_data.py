@@ -182,7 +182,7 @@ def as_records(estimator, X, y=None, groups=None, events=None):
 def given_records(
     estimator, records: Records, rows=None, *, reset=False, every=False
 ) -> GivenData:
-    """Return what a fit takes of records; the columns are noted or checked.
+    """Return the data of records for a fit; columns are noted or checked.
 
     Those that are no covariates may lack, or have gaps, which are NaN then. With
     ``every`` all records count as observations, of which nothing is known.
@@ -208,7 +208,7 @@ def given_records(
     elif estimator.log_density is not None:
         records.refuse(
             records.observed & (records["CENS"] != 0),
-            "log_density is not told of bounds (CENS): pass a residual_error, which "
+            "log_density does not know of bounds (CENS): pass a residual_error, which "
             "takes them, or set CENS to 0 and have bounds in a column of another name, "
             "such as X.BLQ, that log_density reads",
         )

@@ -28,7 +28,7 @@ __all__ = ["ClimbRule", "LastClimb", "NodeRule"]
 
 @dataclass(frozen=True)
 class NodeRule:
-    """How finely the likelihood is integrated at the end.
+    """Quadrature nodes of the likelihood at the end.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class NodeRule:
         Draws of all subjects, at most.
     least_share : float
         Share of the information about a variance that the observations have, at least,
-        where draws tell it.
+        where draws show it.
     """
 
     first: Resolution = Resolution(per_subject=700, most=7)
@@ -74,7 +74,7 @@ class NodeRule:
 
 @dataclass(frozen=True)
 class ClimbRule:
-    """How far Newton steps go at the end, and what makes their end doubtful.
+    """Limits of the last Newton steps, and thresholds of doubtful maxima.
 
     Attributes
     ----------
@@ -348,7 +348,7 @@ class LastClimb:
         gain, change, *_ = ascent.by_nodes
         if not (np.isnan(gain) or ascent.by_nodes.within(*self.rule.nodes.alike)):
             return (
-                "The likelihood of some subjects, whose observations hardly tell of "
+                "The likelihood of some subjects, whose observations say little of "
                 "them, is not integrated exactly: more quadrature nodes, or other "
                 f"draws, raise its logarithm by about {gain:.2g} and change a standard "
                 f"error by {change:.0%}. Leave random effects out by omega."
@@ -365,7 +365,7 @@ class LastClimb:
         return self._undetermined(ascent)
 
     def _undetermined(self, ascent):
-        """Return which population values and effects nothing tells, empty if none."""
+        """Return a message on undetermined population values and effects, or ""."""
         vector, open_ = self.vector, np.zeros(len(self.vector), dtype=bool)
         is_held = at_bounds(vector, ascent.params)
         for information in (ascent.information, ascent.by_nodes.information):

@@ -1,4 +1,4 @@
-"""From the parameters of the mixed-effects estimator to a model and its data."""
+"""Model and data layout from the parameters of the mixed-effects estimator."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Layout(NamedTuple):
     design : MixedEffectsDesign
         The design that the coefficients form.
     occasion_column : int or None, default=None
-        Column that tells occasions.
+        Column of occasions.
     unread : tuple of int, default=()
         Columns of an array that nobody asked to leave out.
     """

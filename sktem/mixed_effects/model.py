@@ -156,7 +156,7 @@ class NonlinearMixedEffectsModel(LatentModel):
 
     @property
     def closed_residual(self):
-        """Which residual parameter has a closed-form M-step, None without."""
+        """Residual parameter that has a closed-form M-step, None without."""
         closed = None if self.error is None else self.error.closed_form
         stepped = any(entry.kind == "residual" for entry in self.design.numeric)
         if closed is None or stepped or closed in self.design.held_residual:

@@ -14,7 +14,7 @@ __all__ = ["exchanged", "open_directions"]
 
 
 class FarRule(NamedTuple):
-    """Where it is looked how the likelihood changes far away, and what is no change.
+    """Distances at which the likelihood is checked for flatness, and thresholds of it.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def open_directions(model, rows, vector, ascent, rule=FAR) -> list[str]:
 
 
 def exchanged(vector, information, is_held, rule=FAR) -> np.ndarray:
-    """Return which parameters others make up for, as far as differences can tell."""
+    """Return which parameters others make up for, up to errors of differences."""
     free = np.flatnonzero(~is_held)
     inner = information[np.ix_(free, free)]
     scale = np.sqrt(np.abs(np.diag(inner)))

@@ -13,7 +13,7 @@ __all__ = ["is_near", "optima"]
 
 
 class PlaceRule(NamedTuple):
-    """Where optima are looked for, and when they have been found.
+    """Limits of the search for optima.
 
     Attributes
     ----------

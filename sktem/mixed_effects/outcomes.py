@@ -135,7 +135,7 @@ class OrdinalOutcome(Outcome):
         self.needs = f"whole numbers from 0 to {n_categories - 1}"
 
     def _cuts(self, sigma, f):
-        """Return what categories begin at, one row for each from the second on."""
+        """Return the lower bounds of categories, one row for each but the first."""
         rises = [np.broadcast_to(value, np.shape(f)) for value in sigma]
         return np.cumsum(np.stack([np.zeros(np.shape(f)), *rises]), axis=0)
 

@@ -13,7 +13,7 @@ __all__ = ["Path", "complete_data_errors"]
 
 
 class DriftRule(NamedTuple):
-    """When estimates drift, and how far they jump.
+    """Thresholds of drifting estimates, and lengths of their jumps.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ FAILURES = (ArithmeticError, ValueError, RuntimeError, AssertionError)
 
 
 class DescentRule(NamedTuple):
-    """How pooled regressions descend, and when two places are the same.
+    """Limits of the descent of pooled regressions, and tolerance of equal optima.
 
     Attributes
     ----------

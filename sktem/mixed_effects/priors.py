@@ -98,7 +98,7 @@ def _with_half_normal(variance, precision, count):
 
 
 def split_fixed(fixed) -> tuple:
-    """Return what stays, and the pairs that are priors, by name."""
+    """Return the fixed coefficients, and the priors by name."""
     if not isinstance(fixed, dict):
         return listed(() if fixed is None else fixed), {}
     priors = {name: pair for name, pair in fixed.items() if isinstance(pair, tuple)}

@@ -33,7 +33,7 @@ ANNEALED_SHARE = 0.6
 
 
 class ChainNumbers(NamedTuple):
-    """How many chains and rows a fit works with.
+    """Numbers of chains and rows of a fit.
 
     Attributes
     ----------

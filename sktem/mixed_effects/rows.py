@@ -178,7 +178,7 @@ class GroupedRows(Sequences):
 
 
 class SubjectRecords:
-    """Records of doses and observations of subjects, and what models need of each.
+    """Records of doses and observations of subjects, with cached plans and predictions.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ class SubjectRecords:
         return len(self.rows)
 
     def plan(self, structure, names):
-        """Return what the closed form of compartments needs, made once and kept."""
+        """Return the compiled inputs of the closed form, cached."""
         cached = self._plan
         if cached is None or cached[0] is not structure or cached[1] != names:
             self._plan = cached = structure, names, structure.plan(self.records, names)
@@ -218,7 +218,7 @@ class SubjectRecords:
         return SubjectRecords(self.records.take(chosen), self.rows[subjects])
 
     def predict(self, structure, psi):
-        """Return what a compartment model predicts for the observations.
+        """Return the predictions of a compartment model for the observations.
 
         The last answers are kept: likelihoods, residuals and slopes ask for the same.
         """

@@ -1,4 +1,4 @@
-"""When a fit jumps, ends its burn-in, begins another one and stops."""
+"""Phases of a fit: jumps, burn-ins and the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANNEALED, FALLING, AVERAGED = "annealing ends", "steps fall", "average begins"
 
 
 class BurnInRule(NamedTuple):
-    """When a burn-in jumps and ends.
+    """Criteria of jumps and of the end of a burn-in.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class MixedEffectsRun:
         return Phase() if self.end is None else Phase(self.end, self.first)
 
     def phases(self) -> list[tuple[str, int]]:
-        """Return what has begun or ended, and after which epoch."""
+        """Return the phases that have begun or ended, and the epochs before."""
         n, annealed = len(self.path), int(self.problem.model.annealing.n_passes)
         phases = [(ANNEALED, min(annealed, n))] if annealed else []
         phases += [(FALLING, epoch) for epoch in self.falls]

@@ -21,7 +21,7 @@ __all__ = ["PassedOver", "Start", "start_from_data", "starting_params"]
 
 
 class StartRule(NamedTuple):
-    """Which optimum of the pooled regression a fit starts from.
+    """Choice among the optima of the pooled regression for the start of a fit.
 
     Attributes
     ----------
@@ -48,13 +48,13 @@ class StartRule(NamedTuple):
         The same, at least.
     clearly : float
         By how much another optimum's log-likelihood is larger than that of the one next
-        to the user's start where it is taken: much, since the start tells which of
+        to the user's start where it is taken: much, since the start shows which of
         exchangeable optima is meant (theophylline's rates would change places for 3).
     most_ode_steps : int
         Steps between two records in the search for optima, which leaves places out
         where equations are stiff and a step that is not would take thousands.
     worth_telling : float
-        Difference of log-likelihoods from which the user is told.
+        Difference of log-likelihoods from which the user is warned.
     """
 
     near: float = 2.5
@@ -91,7 +91,7 @@ class PassedOver(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where a fit begins.
+    """Start of a fit.
 
     Attributes
     ----------

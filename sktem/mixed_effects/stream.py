@@ -18,7 +18,7 @@ __all__ = ["SubjectStream"]
 
 
 class StreamRule(NamedTuple):
-    """How streams of subjects are learned from.
+    """Settings of streams of subjects.
 
     Attributes
     ----------

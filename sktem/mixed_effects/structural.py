@@ -123,7 +123,7 @@ STRUCTURAL_MODELS = {
 
 
 def check_model(model):
-    """Raise an error for what is no model."""
+    """Raise an error unless it is a model."""
     others = ", a model of sktem.compartments or a callable"
     if isinstance(model, str):
         check_choice("model", model, STRUCTURAL_MODELS, others)

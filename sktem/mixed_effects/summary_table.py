@@ -19,9 +19,9 @@ FIGURES = {
 
 
 class SummaryTable(DataFrame):
-    """A data frame whose text ends with what is in its ``attrs``.
+    """A data frame whose text ends with the values of its ``attrs``.
 
-    What is made of it, such as chosen rows, are plain data frames.
+    Data frames derived from it, such as chosen rows, are plain ones.
     """
 
     @property

@@ -25,7 +25,7 @@ __all__ = ["inseparable", "unusual", "unusual_patients"]
 
 
 class DoubtRule(NamedTuple):
-    """When data and estimates ask for a second look.
+    """Thresholds of doubtful data and estimates.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ def _about_error(vector, rows, params) -> list[str]:
 
 
 def _about_data(problem, state):
-    """Return messages on data that may not be what they seem."""
+    """Return messages on data that may be misread."""
     model, rows, messages = problem.model, problem.rows, unobserved(problem)
     if unread := problem.layout.unread:
         messages.append(
@@ -318,7 +318,7 @@ def _far_subjects(problem, state):
 
 
 def _never_dosed(model, rows, params):
-    """Return the labels of subjects without a dose before what is predicted as 0."""
+    """Return the labels of subjects predicted as 0, without a dose before."""
     if rows.events is None or not model.error:
         return []
     means = model.prior_moments(rows, params)[0]

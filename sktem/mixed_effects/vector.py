@@ -77,7 +77,7 @@ class ParameterVector:
 
     @property
     def positive(self) -> np.ndarray:
-        """Which parameters are positive, so that they have a logarithm."""
+        """Mask of the positive parameters, which have a logarithm."""
         return self.is_variance | self.is_residual
 
     def residual_at_floor(self, params: MixedEffectsParams) -> np.ndarray:

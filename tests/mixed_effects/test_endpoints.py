@@ -167,7 +167,7 @@ def test_a_log_density_with_predictions():
 
 def test_a_log_density_is_not_told_of_bounds(table):
     fit = bolus(log_density=lambda p, X, y, f: norm.logpdf(y, f, 0.3))
-    with pytest.raises(ValueError, match=r"record 4 .*not told of bounds \(CENS\)"):
+    with pytest.raises(ValueError, match=r"record 4 .*not know of bounds \(CENS\)"):
         fit.fit(read_nonmem({**table, "CENS": (table["TIME"] == 4) * 1}))
 
 

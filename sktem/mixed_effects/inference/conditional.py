@@ -14,7 +14,7 @@ __all__ = ["ConditionalModes", "conditional_modes"]
 
 
 class ModeSearch(NamedTuple):
-    """How far conditional modes are looked for.
+    """Limits of the search for conditional modes.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ LIKELIHOODS = ["importance", "linearized", "quadrature", "auto"]
 
 
 class LikelihoodRule(NamedTuple):
-    """How exact a log-likelihood has to be.
+    """Accuracy and budget of a log-likelihood.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class LikelihoodRule(NamedTuple):
     least_draws : int
         Importance draws of a subject, at least.
     fewest_numbers : int
-        The fewest numbers of nodes that tell how exact the last one is.
+        The fewest numbers of nodes that show how exact the last one is.
     rounding : float
         Relative error that is due to rounding.
     noise : float
-        Error from which it is told.
+        Error from which it is reported.
     """
 
     exact: float = 0.01

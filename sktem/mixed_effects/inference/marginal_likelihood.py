@@ -26,7 +26,7 @@ DRAWS_AT_ONCE = 1 << 14
 
 
 class Spread(NamedTuple):
-    """Where importance draws are made.
+    """Proposal distribution of importance draws.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class ImportanceDraws:
 
     @property
     def kind(self) -> str:
-        """What the points are."""
+        """Name of the kind of points."""
         return "importance draws" if self.random else "quadrature nodes"
 
     def parts(self) -> list[ImportanceDraws]:

@@ -26,7 +26,7 @@ __all__ = ["at_bounds", "information_of", "noise", "standard_errors"]
 
 
 class InformationRule(NamedTuple):
-    """How exact standard errors have to be.
+    """Accuracy and budget of standard errors.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ ERRORS = InformationRule()
 
 
 class ObservedInformation(NamedTuple):
-    """The observed information, and what it takes to invert it.
+    """The observed information, with the bounds and directions for its inverse.
 
     Attributes
     ----------

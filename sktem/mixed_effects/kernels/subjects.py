@@ -304,7 +304,7 @@ def propose(d, moves, t, z, mean, noise, proposed):
 
 @njit(**INNER, error_model="numpy", inline="always")
 def reduce_subject(model, what, errors, f, y, n, n_errors, sums, out):
-    """Write what is evaluated of the predictions f for the n rows of a subject."""
+    """Write predictions, squares or log-densities for the n rows of a subject."""
     if what == PREDICTIONS:
         for j in range(n):
             out[j] = f[j]
@@ -322,7 +322,7 @@ def reduce_subject(model, what, errors, f, y, n, n_errors, sums, out):
 
 @njit(**OUTER, error_model="numpy")
 def sweep(model, rows, moves, what, errors, start, stop, Z, sums, f):
-    """Move chains of the subjects of a block, or write what is evaluated of them.
+    """Move chains of the subjects of a block, or write their evaluations.
 
     WALK equals ``_walk`` of ``samplers.component_walk``: the chains Z of shape
     (n_subjects, n_chains, d) are moved in place, and the accepted proposals of each

@@ -1,1 +1,1 @@
-"""What is filed of fits: comparisons, intervals, searches and tables."""
+"""Reports on fits: comparisons, intervals, searches and tables."""

@@ -20,7 +20,7 @@ __all__ = ["LikelihoodProfile", "profile_likelihood"]
 
 
 class ProfileRule(NamedTuple):
-    """How a profile is made.
+    """Settings of profiles.
 
     Attributes
     ----------

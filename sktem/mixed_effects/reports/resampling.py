@@ -77,7 +77,7 @@ def bootstrap(estimator, n_samples=200, *, n_jobs=None, random_state=None):
 
 
 def in_processes(function, tasks, n_jobs, label):
-    """Return what a function makes of the arguments of each task, under a bar."""
+    """Return the values of a function for each task, under a progress bar."""
     calls = (delayed(function)(*arguments) for arguments in tasks)
     work = iter(Parallel(n_jobs=n_jobs, return_as="generator")(calls))
     return [next(work) for _ in counted(range(len(tasks)), label)]

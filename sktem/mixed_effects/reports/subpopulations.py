@@ -30,7 +30,7 @@ __all__ = ["Subpopulations", "subpopulations"]
 
 
 class ClassRule(NamedTuple):
-    """How classes of subjects are started and judged.
+    """Starts and checks of classes of subjects.
 
     Attributes
     ----------
@@ -390,7 +390,7 @@ class _Mixture:
         }
 
     def estimates(self, x):
-        """Return names and values of what is estimated."""
+        """Return names and values of the estimates."""
         vector, order = self.coordinates.vector, self.order(x)
         params, log_shares = self.params(x)
         values = self._values(x)
