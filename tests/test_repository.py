@@ -24,21 +24,15 @@ LEFTOVERS = re.compile(
     r"\b(TODO|FIXME|XXX|HACK|WIP)\b|(?i:\bplaceholder|\bnot (yet )?implemented)"
 )
 ABSOLUTE_PATHS = re.compile(r"(?<![\w./:])/(home|mnt|opt|root|tmp|Users|work)/")
-#: Rooms of the core, which no family owns.
-CORE = {
-    "e_step",
-    "estimators",
-    "evaluation",
-    "kernels",
-    "loop",
-    "models",
-    "plotting",
-    "rows",
-    "samplers",
-    "sequences",
-    "solvers",
-}
-VAGUE = re.compile(r"\b([Ww]hat|[Ss]o many)\b")
+#: Words of summaries that go around a thing instead of naming it.
+VAGUE = re.compile(
+    r"\b(beside|by turns|for nothing|goes on|mend(s|ed|ing)?|of its own|so many|so much"
+    r"|stands for|such as it|tells|that which|those that|told|what)\b",
+    re.IGNORECASE,
+)
+#: First words of summaries that are questions rather than names of a thing. Properties
+#: may begin with "Whether".
+QUESTIONS = re.compile(r"(From|How|Wh(at|en|ere|ether|ich|o|y))\b")
 #: Kernels with more arguments than the limit. No name may be added.
 STILL_WIDE = {
     "_block",
@@ -130,18 +124,61 @@ def test_functions_are_short():
     assert not {name: wide[name] for name in wide.keys() - STILL_WIDE}
 
 
+def summaries_of(text):
+    """Yield the summaries of all docstrings, and whether each is of a property."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(
+            node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        ):
+            summary = (ast.get_docstring(node) or "").split("\n\n")[0]
+            decorators = map(ast.unparse, getattr(node, "decorator_list", ()))
+            is_property = any("property" in decorator for decorator in decorators)
+            yield " ".join(summary.split()), is_property
+
+
+def vague_summaries(text):
+    return [
+        summary
+        for summary, is_property in summaries_of(text)
+        if VAGUE.search(summary)
+        or (
+            QUESTIONS.match(summary)
+            and not (is_property and summary.startswith("Whether"))
+        )
+    ]
+
+
 def test_summaries_name_things():
-    """In the core: "what it has found" says less than the noun."""
+    """Those of private functions too: a name says more than "what it has found"."""
     vague = [
         f"{path.relative_to(REPOSITORY)}: {summary}"
         for path in SOURCES
-        if path.relative_to(REPOSITORY / "sktem").parts[0] in CORE
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-        and (summary := (ast.get_docstring(node) or "").split("\n\n")[0])
-        and VAGUE.search(summary)
+        for summary in vague_summaries(path.read_text(encoding="utf-8"))
     ]
-    assert not vague
+    assert not vague, "\n".join(["Name the thing:", *vague])
+
+
+def test_vague_summaries_are_found():
+    text = """
+class A:
+    '''How steps are made.'''
+
+    @property
+    def b(self):
+        '''Whether there is a step.'''
+
+    async def _c(self):
+        '''Return the rows, and
+        what they tell.
+
+        What follows is not read.
+        '''
+
+    def d(self):
+        '''Return the rows.'''
+"""
+    found = vague_summaries(text)
+    assert found == ["How steps are made.", "Return the rows, and what they tell."]
 
 
 def test_lines_of_code():

@@ -37,7 +37,7 @@ def minimised(
     """Return SciPy's result for a loss of parameters and rows, with its gradient.
 
     It ends at an entry of the gradient of `tol`, at a relative change of `precision`,
-    or after so many evaluations per iteration in all.
+    or after this number of evaluations per iteration in all.
     """
     return optimize.minimize(
         loss, start, args=rows, jac=True, method="L-BFGS-B", bounds=bounds,

@@ -313,7 +313,7 @@ class LatentBoltzmannMachine(
     rows than parameters, as some tens of rows and a hundred hidden units, new rows are
     then often less likely than under independent columns although the fit has
     converged; a :class:`~sktem.exceptions.FitWarning` says so where the gain over
-    independent columns is no more than so many parameters have by chance. The default
+    independent columns is no more than as many parameters have by chance. The default
     prior prevents that for the most part; :meth:`score` of rows that are left out shows
     whether more `weight_decay` or fewer hidden units are better.
 

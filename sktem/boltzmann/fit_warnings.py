@@ -357,8 +357,8 @@ def warn_of_small_weights(n_rows, mass) -> None:
     """Warn if weights, such as shares, make many rows count as few to the prior."""
     if n_rows > 1 and mass < LIMITS.small_weight * n_rows:
         warn_user(
-            f"The weights of {n_rows} rows add up to {mass:.3g}, and as so many rows "
-            "they count to the prior of the machine's weights, which may hold these "
+            f"The weights of {n_rows} rows add up to {mass:.3g}, which counts as the "
+            "number of rows for the prior of the machine's weights and may hold these "
             "back too much. Pass weights that are about 1 on average, or a number as "
             f"weight_decay (such as {1 / n_rows:.1g}, one over the rows).",
             FitWarning,

@@ -45,8 +45,7 @@ class StreamPace(NamedTuple):
         Updates after which chains are looked at first, and how many times as many
         batches there are at the next look.
     long : int
-        Batches from which on a stream of real numbers that began without a fit is told
-        of.
+        Batches from which on a stream of real numbers that began without a fit warns.
     nanoseconds : float
         What exact sums over the states of the machine may cost at an update.
     fewest, apart : int, float

@@ -55,7 +55,7 @@ class DeformedCopiesClassifier(ImageClassifier):
     which local shape, wherever they have it.
 
     How much copies are deformed is chosen by images that are left out, so that classes
-    which differ by size or by angle alone are told apart, too.
+    which differ by size or by angle alone are distinguished, too.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class DeformedCopiesClassifier(ImageClassifier):
 
     Equal images of a class count as one with their weights together. Missing pixels are
     filled from those around and from like images; where a hole is larger, of which a
-    warning tells,
+    warning says,
     :class:`DeformableTemplateClassifier` goes by the pixels that were seen. Pixels that
     are missing in all training images are taken to be missing in all others. Several
     channels of images have their gradients added up.
@@ -337,7 +337,7 @@ class DeformedCopiesClassifier(ImageClassifier):
                 f"{len(X) - len(rows)} of {len(X)} images are left out, since max_rows="
                 f"{self.max_rows} for {n_classes} classes. Increase max_rows (memory "
                 "grows with its square, time with its cube), or use a classifier "
-                "without copies, which so many images hardly need.",
+                "without copies, which this many images hardly need.",
                 FitWarning,
             )
         return X[rows], labels[rows], weights[rows]

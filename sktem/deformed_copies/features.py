@@ -82,7 +82,7 @@ class OrientationFeatures:
     whatever its colours; signals keep them apart. The brightness is that of all
     channels. Channels that are all alike are worth one.
 
-    The power lifts weak gradients, which tell where images are clean, and would be
+    The power lifts weak gradients, which matter where images are clean, and would be
     noise where they are not: gradients that the noise of the pixels explains are made
     smaller.
 

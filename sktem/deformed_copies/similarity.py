@@ -38,7 +38,7 @@ class KernelWidths(NamedTuple):
 class Similarity:
     """Kernel between images of one to three axes.
 
-    A sum of Gaussian kernels: unlike a product, it lets any of them tell two images to
+    A sum of Gaussian kernels: unlike a product, it lets any of them show two images to
     be alike. They are of features by direction and place
     (:class:`~sktem.deformed_copies.features.OrientationFeatures`), of the values of the
     pixels, and for signals of their patterns, wherever these are

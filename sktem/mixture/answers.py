@@ -1,4 +1,4 @@
-"""What fitted mixtures answer: labels, densities, criteria, draws, other mixtures."""
+"""Answers of fitted mixtures: labels, densities, criteria, draws, other mixtures."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class MixtureAnswers:
         return total / n_samples
 
     def score_samples(self, X, *, out=None):
-        """Return the log-density of what is observed of each row.
+        """Return the log-density of the observed values of each row.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class MixtureAnswers:
         return model.n_parameters(self.n_features_in_)
 
     def impute(self, X, method="mean"):
-        """Return a table with values in the place of what is missing.
+        """Return a table with missing values replaced by means, draws or modes.
 
         Parameters
         ----------
@@ -423,7 +423,7 @@ class MixtureAnswers:
 def _likelihood(X, *, weights, model, params, with_entropy=False):
     """Return log-likelihood, number and perhaps entropy of rows, summed.
 
-    Rows of which nothing is observed count for nothing.
+    Rows of which nothing is observed are not counted.
     """
     X, weights = observed_rows(X, weights)
     total = weighted_sum(model.log_likelihood(X, params), weights)

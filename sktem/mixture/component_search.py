@@ -32,7 +32,7 @@ CRITERIA = {"auto": "bic", "bic": "bic", "icl": "icl"}
 
 
 class SearchRule(NamedTuple):
-    """How far components are looked for.
+    """Limits of the search for the number of components.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ def found_components(estimator, X, sample_weight) -> tuple[Any, list[SearchStep]
 
 
 class Fit(NamedTuple):
-    """A fitted estimator, its criterion and what it has warned of."""
+    """A fitted estimator, its criterion and its warnings."""
 
     criterion: float
     estimator: Any

@@ -117,7 +117,7 @@ class StochasticEMMixture(MixtureEstimator):
         Passes over the data, at most.
     tol : float or "auto", default="auto"
         Threshold of convergence, in nats per row: of the change of the lower bound in a
-        pass. "auto" is 1e-6, after which "em" goes on by the steps of "squarem" where
+        pass. "auto" is 1e-6, after which "em" continues with steps of "squarem" where
         five times as much or more is left by extrapolation. "online" and solvers with
         draws go on with passes of "em" when they have reached it, unless ``average`` is
         set, as their last steps leave noise in the parameters. 0 means never.
@@ -382,7 +382,7 @@ class StochasticEMMixture(MixtureEstimator):
         return EmissionMixtureParams(self.weights_, self.params_), None
 
     def _kinds(self, model, n_features):
-        """Return what a mixture and this one have to share, of both."""
+        """Return pairs of the values that a model and this mixture must share."""
         return {
             "n_components": (model.n_components, self._n_components),
             "emission": (model.emission, self._table.emission),

@@ -43,7 +43,7 @@ class EmissionMixtureModel(LatentModel):
 
     Latents are posterior probabilities or counts of draws, of shape (n, n_components).
     The statistics are the mean over rows of the probabilities, then of the statistics
-    of the emission. Rows of which nothing is observed count for nothing.
+    of the emission. Rows of which nothing is observed have no weight.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class EmissionMixtureModel(LatentModel):
         return np.concatenate(blocks)
 
     def log_likelihood(self, X, params):
-        """Return the log-density of what is observed of each row."""
+        """Return the log-density of the observed values of each row."""
         blocks = self._over_blocks(X, lambda x, _: self._posterior(x, params)[1])
         return np.concatenate(blocks)
 
@@ -222,7 +222,7 @@ class EmissionMixtureModel(LatentModel):
         return EmissionMixtureParams(self._weights(s[:K]), emission)
 
     def project(self, s):
-        """Bring statistics back to those that data can have."""
+        """Project statistics onto those of data, and say if they were outside."""
         K = self.n_components
         inside, left = self.emission.project(s[K:], self.like)
         mass = s[:K]

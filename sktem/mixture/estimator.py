@@ -171,7 +171,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         Threshold of convergence, in nats per row. "em" stops when the lower bound
         changes by less, as in scikit-learn, and so does "vrttem" from anchor to anchor.
         "auto" is 1e-6; and where small changes of "em" hardly become smaller, so that
-        five times as much or more is left by extrapolation, the run goes on by the
+        five times as much or more is left by extrapolation, the run continues with
         steps of "squarem" until it is not.
         The other solvers stop when it has not risen by ``tol`` for
         ``n_iter_no_change`` epochs on a fixed sample of rows; "online" and solvers with
@@ -571,7 +571,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         return clone(model).set_params(incomplete=True)
 
     def _kinds(self, model, n_features):
-        """Return what a mixture and this one have to share, of both."""
+        """Return pairs of the values that a model and this mixture must share."""
         return {
             "n_components": (model.n_components, self._n_components),
             "covariance_type": (model.covariance_type, self.covariance_type),

@@ -1,4 +1,4 @@
-"""What the mixtures have in common: fits and streams."""
+"""Base class of the mixtures: fits and streams."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         ``init_params="kmeans"``, about random rows; unless it is given, 20 EM passes
         take each on, and the best is kept. After that, rows are not kept. After
         ``fit``, the stream continues from the fitted mixture. A chunk without weight
-        counts for nothing.
+        has no weight.
 
         Time is counted in rows: with batches of ``batch_size`` rows ("auto": 256 on a
         stream), the step of the k-th batch is ``step_size(k)``, with k counted from one
@@ -214,7 +214,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
             ):
                 raise ValueError(
                     f"n_components={self.n_components!r} needs rows that can be read "
-                    "again: fit the first ones, then partial_fit goes on"
+                    "again: fit the first ones, then call partial_fit"
                 )
         if not (self._begun() or is_stream(X)) and (source := found_rows(X)):
             self._learn_table(source)
@@ -229,7 +229,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         return self
 
     def _publish_stream(self, stream):
-        """Set what a stream has found; parameters are computed when they are read."""
+        """Set the attributes of a stream; parameters are computed when read."""
         for name in self._parameter_names:
             self.__dict__.pop(name, None)
         self._publish(stream.counts())

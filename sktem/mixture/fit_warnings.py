@@ -1,4 +1,4 @@
-"""What a fit of a mixture says about components that cannot be trusted."""
+"""Warnings of fits of mixtures about components that cannot be trusted."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = ["MixtureImputer"]
 
 
 class ImputerFit(NamedTuple):
-    """How long mixtures are fitted: further passes hardly change what is filled in.
+    """Convergence of mixtures: further passes hardly change imputed values.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ def _with_prior(X, emission, sample_weight):
 class MixtureImputer(
     DocumentationLinkMixin, KnownParametersMixin, TransformerMixin, BaseEstimator
 ):
-    """Replace missing values by a mixture that is fitted to what is observed.
+    """Replace missing values by a mixture that is fitted to the observed values.
 
     Parameters
     ----------

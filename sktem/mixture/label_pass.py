@@ -85,7 +85,7 @@ def expected_with_labels(emission, X, weights, params):
 
 
 def _kind_of(emission):
-    """Return what the loop takes a block for."""
+    """Return the kind of a block in the loop: "labels", "normal" or "other"."""
     if type(emission) is Categorical:
         return "labels"
     is_normal = type(emission) is Gaussian and emission.covariance_type == "diag"

@@ -1,4 +1,4 @@
-"""What a Gaussian mixture says of its rows if it has not learned them.
+"""Log-densities of rows under Gaussian mixtures that have not learned them.
 
 A mixture without a row has the weights, means and covariances of an M-step without the
 row's responsibilities, while those of the other rows stay as they are: a change of rank
@@ -19,7 +19,7 @@ __all__ = ["left_out_scores", "widened_outputs"]
 
 
 class Widening(NamedTuple):
-    """How the factor of conditional covariances is found.
+    """Settings of the search for the factor of conditional covariances.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ def _widening(squares, log_joint, weights, n_outputs) -> float:
         shares = softmax(log_joint - squares / (2 * factor), axis=1)
         before, factor = factor, weights @ (shares * squares).sum(axis=1)
         factor /= weights.sum() * n_outputs
-        if factor <= 1:  # each step of EM goes on in the direction of the first
+        if factor <= 1:  # each step of EM continues in the direction of the first
             return 1.0
         if factor - before <= WIDENING.tol * factor:
             break

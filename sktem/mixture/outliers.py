@@ -22,7 +22,7 @@ __all__ = ["MixtureOutlierDetector"]
 
 
 class Threshold(NamedTuple):
-    """Which level of the density separates outliers.
+    """Level of the density that separates outliers.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Threshold(NamedTuple):
         Rows of a stream whose scores give the level of a contamination.
     excess : float
         Share of new rows below the level of a contamination, as a multiple of it, that
-        is told.
+        is reported.
     """
 
     share: float = 0.02
@@ -222,7 +222,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
                 )
 
     def _new_mixture(self, n_components):
-        """Return what learns."""
+        """Return the mixture to fit."""
         # A column that was constant is not expected to change.
         options = {"prior_share": self.shrinkage, "diagonal": True, "constant": 1e-3}
         return self._scaled_mixture(n_components, **options)
@@ -260,7 +260,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
             )
 
     def _scores(self, X, left_out=False):
-        """Return log-densities, of what is missing the expected ones.
+        """Return log-densities, averaged over missing values.
 
         Given a Gaussian, the density at the conditional mean is exp(1/2) times the
         geometric mean, for each missing value. ``left_out``: each under the mixture

@@ -34,7 +34,7 @@ __all__ = ["GaussianMixtureRegressor"]
 
 
 class EnoughRows(NamedTuple):
-    """How many rows a mixture needs whose quantiles are to hold for new rows.
+    """Number of rows that a mixture needs for quantiles that hold for new rows.
 
     Attributes
     ----------
@@ -306,7 +306,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
             check_number("prior_rows", self.prior_rows, Real, 0)
 
     def _new_mixture(self, rows, weights):
-        """Return what learns; a fit warns if its rows are few."""
+        """Return the mixture to fit, and warn of few rows."""
         K, p = self.n_components, self.n_features_in_ + self.n_outputs_
         if rows is not None:
             total = len(rows) if weights is None else weights.sum()

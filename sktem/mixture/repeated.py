@@ -12,7 +12,7 @@ __all__ = ["distinct_rows"]
 
 
 class Repeats(NamedTuple):
-    """When passes over distinct rows pay for finding these.
+    """Thresholds at which passes over distinct rows save time.
 
     Attributes
     ----------

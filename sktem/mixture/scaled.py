@@ -30,7 +30,7 @@ __all__ = [
 
 
 class PooledFit(NamedTuple):
-    """How exactly the covariance of all rows is known: rows with holes take passes."""
+    """Convergence of the covariance of all rows: rows with holes take passes."""
 
     tol: float = 1e-4
     max_iter: int = 50
@@ -43,7 +43,7 @@ ROUNDING = 1e-12
 
 
 class PriorRows(NamedTuple):
-    """How strongly covariances are drawn towards that of all rows, in rows.
+    """Weight of the covariance of all rows in the prior of covariances, in rows.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class ScaledMixtureEstimator(
         check_choice("covariance_type", self.covariance_type, ("full", "tied", "diag"))
 
     def _scaled_mixture(self, n_components, **options):
-        """Return what learns with so many components."""
+        """Return the mixture to fit, with `n_components` components."""
         settings = {name: getattr(self, name) for name in self.mixture_settings}
         return ScaledMixture({**settings, "n_components": n_components}, **options)
 

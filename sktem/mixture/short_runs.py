@@ -25,7 +25,7 @@ class ShortRuns(NamedTuple):
     passes : int
         Passes of EM of each.
     most_rows, per_parameter : int
-        Rows that they see, at most: so many, or so many for each parameter of the
+        Rows that they see, at most: in all, or for each parameter of the
         means.
     """
 
@@ -43,7 +43,7 @@ SHORT_RUNS = ShortRuns()
 
 
 class Run(NamedTuple):
-    """Where a short run has ended.
+    """Result of a short run.
 
     Attributes
     ----------

@@ -223,7 +223,7 @@ def start_statistics(model, X, method, random_state, sample_weight=None):
 
 
 def random_latents(n, K, random_state) -> np.ndarray:
-    """Return random responsibilities of so many rows."""
+    """Return random responsibilities of `n` rows."""
     uniform = random_state.uniform(size=(n, K))
     return uniform / uniform.sum(axis=1, keepdims=True)
 

@@ -34,7 +34,7 @@ STREAM_BATCH = 256
 
 
 class FirstRows(NamedTuple):
-    """What becomes of the first rows of a stream, which are kept.
+    """Number and passes of the first rows of a stream, which are kept.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class FirstRows(NamedTuple):
         Growth of the rows at which that is computed anew.
     random : int
         Starts about random rows beside those of ``init_params="kmeans"``: rows that
-        come later cannot mend a poor start.
+        come later cannot improve a poor start.
     """
 
     least: int = 1024
@@ -224,7 +224,7 @@ class MixtureStream(StreamRunner):
         return {**self.__dict__, "settled": None}
 
     def _stream(self, estimator):
-        """Return what learns; the same one while the parameters stay as they are."""
+        """Return the stream, the same one while the parameters stay as they are."""
         if not self.is_settled(estimator):
             names = estimator._get_param_names()
             values = [getattr(estimator, name) for name in names]

@@ -1,4 +1,4 @@
-"""Fits of the templates of several classes, and what is to be said of them."""
+"""Fits of the templates of several classes, and warnings about them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def warn_of_classes(classes, models):
 
 
 def warn_of_copies(X, labels):
-    """Warn where images that are left out have copies among those that are not."""
+    """Warn where images that are left out have copies among the others."""
     n_copies = n_copies_of(X, labels.tolist())
     if n_copies > BOUNDS.copies * len(X):
         warn_user(

@@ -304,9 +304,9 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         return logs, distances
 
     def _as_left_out(self, X, distances, logs):
-        """Return distances and certainties by the models of the folds, by turns.
+        """Return distances and certainties by the models of the folds.
 
-        These have learned from fewer images than the models that predict.
+        Each judges every n-th image, and has learned from fewer than those that predict.
         """
         if not self._folds:
             return super()._as_left_out(X, distances, logs)

@@ -23,7 +23,7 @@ AT_ONCE = 64
 
 
 class BlockRule(NamedTuple):
-    """How many pixels are averaged for a start.
+    """Number of pixels that are averaged for a start.
 
     Attributes
     ----------

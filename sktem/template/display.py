@@ -24,7 +24,7 @@ LATTICE = {"colors": "tab:orange", "linewidths": 0.7, "linestyles": "solid"}
 
 
 class Canvas(NamedTuple):
-    """Where and how a drawing is made.
+    """Axes and style of a drawing.
 
     Attributes
     ----------

@@ -766,7 +766,7 @@ class DeformableTemplateEstimator(
         return self._template.min_jacobians(self._checked(X))
 
     def registration(self, X):
-        """Return what carries pixels and points between the template and images.
+        """Return the registration of images, which carries pixels and points to them.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Fitted deformable templates: what they say of images."""
+"""Fitted deformable templates: likelihoods, posterior means and registrations."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ class FittedTemplate:
         return X, labels
 
     def registration(self, X) -> Registration:
-        """Return what carries pixels between the template and images."""
+        """Return the registration of images with the template."""
         Y = self.standardised(X)
         Z, labels = self.modes_under(Y)
         nuisances = self.reported.table(self.columns(Y, Z, labels))

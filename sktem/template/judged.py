@@ -1,4 +1,4 @@
-"""What is judged at the end of a run over images: folds, and whether it has settled."""
+"""Checks at the end of a run over images: folds, noise and convergence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Bounds(NamedTuple):
-    """What is too much at the end of a run.
+    """Thresholds of the warnings at the end of a run.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Bounds(NamedTuple):
     at_rest, drift_in_errors : float
         A template in much noise moves by more, as its chains do. Where the noise is at
         rest, within this share of what is too large, it may move by this share of the
-        error that it has with so many images: a sixth of its variance.
+        error that it has with this number of images: a sixth of its variance.
     copies, weight : float
         Share of the images that are exact copies of others, and a mean weight, or one
         over it, with which the prior counts for too little or too much.
@@ -196,7 +196,7 @@ def warn_of_pixels(model, params, Y, bounds=BOUNDS):
 
 
 class Judged(NamedTuple):
-    """What is to be said of a fit.
+    """Figures of a fit that decide on warnings.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ class Judged(NamedTuple):
 
     @classmethod
     def of(cls, attributes) -> Judged:
-        """Return what is said of fitted attributes by their names."""
+        """Return the figures of fitted attributes, by their names."""
         return cls(
             attributes["fold_rate_"], attributes["folded_pixels_"], attributes["grid_"],
             len(attributes["weights_"]), attributes["_fitted"].nuisance_names,

@@ -51,7 +51,7 @@ class Stage(NamedTuple):
 
 
 class Searches(NamedTuple):
-    """How modes under the templates of all classes are sought.
+    """Stages of the search for modes under the templates of all classes.
 
     Attributes
     ----------

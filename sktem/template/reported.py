@@ -13,7 +13,7 @@ __all__ = ["Reported"]
 
 
 class Reported(NamedTuple):
-    """From landmarks of the model to columns of deformations and nuisances, and back.
+    """Conversion of landmarks to columns of deformations and nuisances, and back.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Reported(NamedTuple):
         return rows / np.reshape(table.get("gain", 1.0), (-1, 1))
 
     def drawn(self, n_samples, labels, rng):
-        """Return deformations and light drawn from what was learned."""
+        """Return deformations and light drawn from the learned distribution."""
         factors = np.linalg.cholesky(self.deformations)
         draws = rng.standard_normal((n_samples, self.frame.grid.n_latents))
         Z = np.einsum("nij,nj->ni", factors[labels], draws)

@@ -1,4 +1,4 @@
-"""From the parameters of templates to a model and its start."""
+"""Model and start from the parameters of templates."""
 
 from __future__ import annotations
 

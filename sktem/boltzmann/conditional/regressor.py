@@ -29,7 +29,7 @@ from sktem.validation import validate_data
 __all__ = ["BoltzmannMachineRegressor"]
 
 #: Nats by which new outputs may be less likely than those of the fit, for each output,
-#: before it is told.
+#: before it is reported.
 LESS_LIKELY = 0.5
 
 
@@ -220,7 +220,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         """
         left = n - n_coefficients - 1
         if left <= 0:
-            return  # they have no noise, which is told
+            return  # they have no noise, which is reported
         times = (1 + n_coefficients / left) * n / (left + 1)
         if times > 1 + 2 * LESS_LIKELY:
             warn_user(

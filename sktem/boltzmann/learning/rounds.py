@@ -60,7 +60,7 @@ class RoundPolicy(NamedTuple):
         Share of swaps between neighbours below which there are too few temperatures.
     left_out, fewest_rows : float, int
         Share of the rows that is left out of the learning and judges the rounds, where
-        there are at least so many rows and no ascents.
+        there are at least as many rows and no ascents.
     """
 
     first_updates: int = 250

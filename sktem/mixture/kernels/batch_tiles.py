@@ -1,6 +1,6 @@
-"""Tiles of chosen rows: what changes in their responsibilities, and sums of it.
+"""Tiles of chosen rows: changes of their responsibilities, and sums of changes.
 
-What is remembered of rows is subtracted from the responsibilities before these are
+Remembered responsibilities are subtracted from those of the rows before these are
 summed, so that a difference costs as much as a sum.
 """
 
@@ -90,7 +90,7 @@ def prefetch_rows(table, numbers):
 
 @njit(**INNER)
 def subtract_shares(joint, numbers, shares, refreshes):
-    """Subtract what is remembered of rows, and remember what they have now."""
+    """Subtract the remembered responsibilities, and remember the present ones."""
     for k in range(shares.shape[1]):
         row = joint[k * LANES : (k + 1) * LANES]
         for lane in range(numbers.shape[0]):
@@ -170,7 +170,7 @@ class Tile(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Tables of rows that a sweep reads, and what it remembers of them.
+    """Tables of rows that a sweep reads, and the values that it remembers of them.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class Tables(NamedTuple):
 
 @njit(**PART)
 def prefetch_portion(tables, start):
-    """Ask for the next rows, and for what is remembered of them."""
+    """Prefetch the next rows and their remembered responsibilities."""
     stop = start + tables.portion
     prefetch_rows(tables.values, tables.places[start:stop])
     if tables.shares.shape[0] > 0:
@@ -253,7 +253,7 @@ def set_responsibilities(tile, n_lanes, params, kind, tables, ahead):
 
 @njit(**PART)
 def set_changes(tile, n_lanes, uniforms, tables, first, n_rows, refreshes, has_anchor):
-    """Replace responsibilities by those of draws, and subtract what is remembered."""
+    """Replace responsibilities by those of draws, and subtract remembered ones."""
     n_draws = uniforms.shape[1]
     if n_draws > 0:
         draw_tile(tile.joint, uniforms[first : first + n_rows], tile.cumulated)

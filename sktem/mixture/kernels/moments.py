@@ -19,7 +19,7 @@ from sktem.mixture.kernels.tiles import INNER
 
 
 class Moments(NamedTuple):
-    """What the M-step makes of statistics.
+    """Parameters and factors that the M-step computes from statistics.
 
     Attributes
     ----------

@@ -112,7 +112,7 @@ def scale_tile(z, n_features, width, n_lanes, weight, total, log_density, scaled
 
 @njit(**INNER)
 def carve_tile(work, width, n_features, n_components):
-    """Cut the work space of a tile, and clear what pads its columns.
+    """Cut the work space of a tile, and clear the padding of its columns.
 
     Returned are the columns, these scaled, and transformed; log-joints by component;
     maximum, total, log-density and weight of each row; products of columns.

@@ -158,7 +158,7 @@ def _prior(model, structure, d):
 
 
 def _moments(kind, K, d):
-    """Return where the M-step puts what it makes."""
+    """Allocate the outputs of the M-step."""
     shape = {FULL: (K, d, d), TIED: (1, d, d), DIAGONAL: (K, d, 1)}.get(kind, (K, 1, 1))
     return Moments(np.empty(K), np.empty((K, d)), np.ones(shape), np.ones(shape))
 

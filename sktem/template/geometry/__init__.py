@@ -1,1 +1,1 @@
-"""Pixels, landmarks, kernels and flows of images, and what is carried along."""
+"""Pixels, landmarks, kernels, flows and registrations of images."""

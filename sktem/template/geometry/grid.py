@@ -173,7 +173,7 @@ class ImageGrid:
         )
 
     def _flow(self):
-        """Return a function that makes what follows velocities, if there are any."""
+        """Return a factory of flows, None without velocities."""
 
     @cached_property
     def pairs(self) -> Pairs:

@@ -1,4 +1,4 @@
-"""From the settings of a deformable template to landmarks and kernels."""
+"""Landmarks and kernels from the settings of a deformable template."""
 
 from __future__ import annotations
 

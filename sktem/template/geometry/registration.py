@@ -1,4 +1,4 @@
-"""Deformations between a template and images: what they carry along."""
+"""Registrations between a template and images, of pixels and points."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _interpolated(image, places, order):
 
 
 class Registration(NamedTuple):
-    """Where the places of a template lie in images, and back.
+    """Map of the places of a template to images, and back.
 
     Places are in pixels along each axis, as in indices of arrays: 0 is the centre of
     the first pixel. The template is that of ``templates_``, at the mean deformation.

@@ -130,7 +130,7 @@ def new_work(grid, more=0) -> Work:
 
 
 def steps_of(grid):
-    """Return `displace`, `compare` and `adjoint` as arguments of what calls them."""
+    """Return `displace`, `compare` and `adjoint` as arguments for their callers."""
     return for_types_of(_steps, grid)
 
 

@@ -1,4 +1,4 @@
-"""Pixels carried along by the flow of a velocity, and what they pull back."""
+"""Pixels carried along by the flow of a velocity, and gradients pulled back."""
 
 from collections import namedtuple
 
@@ -199,7 +199,7 @@ def _carry_gradient(path, n_axes, factor, flow, work):
 
 @njit(**INNER, fastmath=FAST)
 def _add_rows(n_axes, places, share, flow, work):
-    """Add what a step contributes to the derivatives of residuals."""
+    """Add the contribution of a step to the derivatives of residuals."""
     for axis in range(n_axes):
         gradient = flow.gradient + axis * CHUNK
         for i in range(places):

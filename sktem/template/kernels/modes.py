@@ -147,7 +147,7 @@ def _sum_curvatures(
 
 
 def _curvature(grid, pairs):
-    """Return `add_curvature` as an argument of what calls it."""
+    """Return `add_curvature` as an argument for its callers."""
     kinds = typeof(grid), typeof(pairs), FLAT, NUMBER, NUMBER, typeof(grid.flow)
     return by_address(add_curvature, *kinds)
 

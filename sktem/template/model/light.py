@@ -86,7 +86,7 @@ class Light(NamedTuple):
         return means, covariances
 
     def log_evidence(self, lights, covariances) -> np.ndarray:
-        """Return what Laplace's approximation adds for gains and offsets."""
+        """Return the term of gains and offsets in Laplace's approximation."""
         gaps = (lights - [1.0, 0.0]) ** 2 / self.variances
         log_prior = gaps.sum(axis=1) + np.log(self.variances).sum()
         return 0.5 * (np.linalg.slogdet(covariances)[1] - log_prior)

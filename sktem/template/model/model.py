@@ -224,7 +224,7 @@ class DeformableTemplateModel(LatentModel):
         )
 
     def project(self, s):
-        """Bring statistics back to what images can produce, and say if they had left.
+        """Project statistics onto those of images, and say if they were outside.
 
         Shares, squares and the sums at mid-points are not negative, and with the priors
         the M-step finds some noise and a positive definite covariance.

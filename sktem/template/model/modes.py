@@ -18,7 +18,7 @@ __all__ = ["ModeFinder", "ModeSearch"]
 
 
 class ModeSearch(NamedTuple):
-    """How modes are sought.
+    """Settings of the search for modes.
 
     Attributes
     ----------

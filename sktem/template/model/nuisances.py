@@ -326,7 +326,7 @@ class Nuisances:
         return np.hstack([np.zeros((len(fields), 0)), *columns])
 
     def restored(self, columns, mean, frame):
-        """Return straight fields and light from what is reported."""
+        """Return straight fields and light from the reported columns."""
         values = dict(zip(self.columns, columns.T[:, :, None], strict=True))
         k, n_axes = len(self.deviations), self.grid.n_axes
         mean_factor, mean_shift = self._similarity(mean[:, :k])

@@ -30,7 +30,7 @@ EXACT = 1e-12
 
 
 class Equations(NamedTuple):
-    """How the equations of template and noise are solved.
+    """Tolerances and precision of the equations of template and noise.
 
     Attributes
     ----------

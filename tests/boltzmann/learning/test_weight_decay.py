@@ -81,7 +81,7 @@ def test_equal_weights_are_rows_too():
 def test_shares_of_rows_are_told():
     """Weights whose sum is 1 are one row, whose prior is all that counts."""
     shares = np.random.default_rng(1).dirichlet(np.full(60, 5.0))
-    with pytest.warns(FitWarning, match="add up to 1, and as so many rows"):
+    with pytest.warns(FitWarning, match="add up to 1, which counts as the number"):
         held = machine(graph=complete_graph(5)).fit(X, sample_weight=shares)
     free = machine(graph=complete_graph(5), weight_decay=1 / 60)
     free.fit(X, sample_weight=shares)
