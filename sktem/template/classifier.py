@@ -306,7 +306,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
     def _as_left_out(self, X, distances, logs):
         """Return distances and certainties by the models of the folds.
 
-        Each judges every n-th image, and has learned from fewer than those that predict.
+        Each judges every n-th image, and has learned from fewer than the predictors.
         """
         if not self._folds:
             return super()._as_left_out(X, distances, logs)
