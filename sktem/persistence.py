@@ -17,7 +17,7 @@ OTHERS = frozenset(
 
 
 def trusted_types(types: Iterable[str]) -> list[str]:
-    """Return those types that estimators of sktem consist of.
+    """Return the types that estimators of sktem consist of.
 
     These are names of this package, and ``builtins.frozenset``,
     ``collections.Counter`` and ``scipy.sparse._csr.csr_array``. Anything else, such as

@@ -26,13 +26,15 @@ LEFTOVERS = re.compile(
 ABSOLUTE_PATHS = re.compile(r"(?<![\w./:])/(home|mnt|opt|root|tmp|Users|work)/")
 #: Words of summaries that go around a thing instead of naming it.
 VAGUE = re.compile(
-    r"\b(beside|by turns|for nothing|goes on|mend(s|ed|ing)?|of its own|so many|so much"
-    r"|stands for|such as it|tells|that which|those that|told|what)\b",
+    r"\b(beside|by turns|for nothing|goes on|mend(s|ed|ing)?|of (its|their) own|so many"
+    r"|so much|stands for|such as it|tells|that which|those that|told|what)\b",
     re.IGNORECASE,
 )
 #: First words of summaries that are questions rather than names of a thing. Properties
 #: may begin with "Whether".
 QUESTIONS = re.compile(r"(From|How|Wh(at|en|ere|ether|ich|o|y))\b")
+#: Verbs without a noun.
+PRONOUNS = re.compile(r"\w+ (it|its|them|their|those|that of)\b")
 #: Kernels with more arguments than the limit. No name may be added.
 STILL_WIDE = {
     "_block",
@@ -140,7 +142,7 @@ def vague_summaries(text):
     return [
         summary
         for summary, is_property in summaries_of(text)
-        if VAGUE.search(summary)
+        if (VAGUE.search(summary) or PRONOUNS.match(summary))
         or (
             QUESTIONS.match(summary)
             and not (is_property and summary.startswith("Whether"))
@@ -175,10 +177,16 @@ class A:
         '''
 
     def d(self):
+        '''Return those of the rows.'''
+
+    def e(self):
         '''Return the rows.'''
 """
-    found = vague_summaries(text)
-    assert found == ["How steps are made.", "Return the rows, and what they tell."]
+    assert vague_summaries(text) == [
+        "How steps are made.",
+        "Return the rows, and what they tell.",
+        "Return those of the rows.",
+    ]
 
 
 def test_lines_of_code():

@@ -11,7 +11,7 @@ __all__ = ["one_blas_thread", "query"]
 
 
 def query(method):
-    """Do as `one_blas_thread`, and say if loops are compiled for a verbose estimator.
+    """Wrap by `one_blas_thread`, and report compilation if the estimator is verbose.
 
     Parameters
     ----------

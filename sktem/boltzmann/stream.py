@@ -90,7 +90,7 @@ class BatchMeans:
             self.n += 1
 
     def spread(self, size) -> float:
-        """Return their variance over that of means of as many rows in random order."""
+        """Return the variance of batch means relative to that in random order."""
         means, squares, of_values = self.sums / self.n
         variance = (of_values - means**2).sum()
         return float(size * (squares - means**2).sum() / max(variance, 1e-12))
@@ -163,7 +163,7 @@ class BoltzmannStream(StreamRunner):
         super().update(estimator, X, sample_weight, task)
 
     def collect(self, estimator, X, sample_weight, task):
-        """Leave it to `step` to gather rows until a batch is full."""
+        """Return the rows, which `step` gathers until a batch is full."""
         return X, sample_weight
 
     def begin(self, estimator, X, sample_weight, task):

@@ -69,7 +69,7 @@ class ValuesSeen:
         return 0 in values.shape or not bool(xp.any((values < 0) | (values > 1)))
 
     def add(self, X) -> None:
-        """Look at more rows; NaN says nothing."""
+        """Update the kinds by more rows; NaN has no effect."""
         values = X.data if sparse.issparse(X) else X
         self.are_shares &= self._shares(values)
         if sparse.issparse(X):

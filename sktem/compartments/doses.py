@@ -1,4 +1,4 @@
-"""Doses in a table of their own, next to one of observations."""
+"""Tables of doses, next to tables of observations."""
 
 from __future__ import annotations
 

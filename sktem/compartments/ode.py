@@ -147,7 +147,7 @@ class ODE(SolvedModel):
         return {**self.__dict__, "_compiled": None, "_record": None}
 
     def __setstate__(self, state):
-        """Make the class of parameters again."""
+        """Restore the state and the class of parameters."""
         self.__dict__.update(state)
         self._record = _record(self.parameters)
 

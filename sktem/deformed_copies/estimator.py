@@ -325,7 +325,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         return self
 
     def _thinned(self, merged, n_classes, rng):
-        """Leave out images at random where there are too many, and say so."""
+        """Select images at random where there are too many, with a warning."""
         (X, labels, weights), most = merged, max(int(self.max_rows) // n_classes, 1)
         chosen = [
             rng.permutation(np.flatnonzero(labels == k))[:most]

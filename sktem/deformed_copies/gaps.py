@@ -47,7 +47,7 @@ class GapFiller(NamedTuple):
 
     @classmethod
     def of(cls, X, layout) -> GapFiller:
-        """Return that of images; pixels never seen have the value of the background."""
+        """Return a filler for images; unobserved pixels are as the background."""
         observed = ~np.isnan(X)
         total = np.where(observed, X, 0.0).sum(axis=0)
         mean = total / np.maximum(observed.sum(axis=0), 1)

@@ -94,7 +94,7 @@ class _EmissionCheck:
             self.fail(method, f"differs {what}")
 
     def begin(self, rng):
-        """Make parameters, and rows with holes."""
+        """Create parameters, and rows with holes."""
         self.emission.check(self.X)
         self.R = rng.dirichlet(np.ones(self.K), size=self.n)
         self.params = self.emission.start(self.X, self.R)
@@ -271,7 +271,7 @@ class _EmissionCheck:
                 self.fail(name, "changes what is observed")
 
     def n_parameters(self, rng):
-        """Check that it is a whole number."""
+        """Check that the number of parameters is a whole number."""
         count = self.emission.n_parameters(self.K, self.d, self.params)
         if not (isinstance(count, (int, np.integer)) and count >= 0):
             self.fail("n_parameters", f"must return an integer, got {count!r}")

@@ -212,7 +212,7 @@ class Columns(Emission):
         )
 
     def points(self, X, sample_weight=None):
-        """Return those of the blocks, each on its own scales."""
+        """Return the points of the blocks, each on its own scales."""
         parts = self.resolved(X).emissions
         return np.concatenate(
             [

@@ -1,4 +1,4 @@
-"""Columns that are independent given the state, with parameters of their own."""
+"""Columns that are independent given the state, with separate parameters."""
 
 from __future__ import annotations
 

@@ -106,11 +106,11 @@ class Mixture(Emission):
         self.component.check(X)
 
     def features(self, X):
-        """Return those of the emission of components."""
+        """Return the features of the components' emission."""
         return self.component.features(X)
 
     def points(self, X, sample_weight=None):
-        """Return those of the emission of components."""
+        """Return the points of the components' emission."""
         return self.component.points(X, sample_weight)
 
     def start(self, X, R):

@@ -1,4 +1,4 @@
-"""Student-t rows: Gaussian ones with a scale of their own each."""
+"""Multivariate Student-t distributions: Gaussians with one scale per row."""
 
 from __future__ import annotations
 

@@ -68,12 +68,12 @@ class Task:
         return self.context is not None and hasattr(self.estimator, "_skl_callbacks")
 
     def begin(self) -> None:
-        """Say that the task begins."""
+        """Call the callbacks of the beginning of the task."""
         if self.context is not None:
             self.context.call_on_fit_task_begin(estimator=self.estimator, X=self.X)
 
     def end(self, attributes=None) -> bool:
-        """Say that it has ended; return whether a callback wants to stop.
+        """Call the callbacks of the end of the task; return whether one wants to stop.
 
         ``attributes()`` are the fitted attributes that it has led to.
         """

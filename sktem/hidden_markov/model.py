@@ -112,7 +112,7 @@ class SequenceModel(LatentModel):
         self.n_jobs = n_jobs
 
     def __getstate__(self):
-        """Leave out the arrays of passes, which are of this process."""
+        """Return the state without the arrays of passes, which belong to a process."""
         return {k: v for k, v in super().__getstate__().items() if k != "_room"}
 
     def initial_params(self, X, rng):

@@ -98,7 +98,7 @@ class SequenceStream(StreamRunner):
         self.carried: np.ndarray | None = None
 
     def carry(self, continues: bool) -> None:
-        """Say whether the next sequence continues the last one."""
+        """Set whether the next sequence continues the last one."""
         self.continues = continues
 
     def begin(self, estimator, X, sample_weight, task):

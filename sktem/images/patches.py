@@ -42,7 +42,7 @@ class Patches(NamedTuple):
 
     @classmethod
     def of(cls, X, layout) -> Patches:
-        """Return those of training images."""
+        """Return the patches of training images."""
         patches = cls(layout)
         shares = [len(np.unique(row)) / len(row) for row in X]
         if len(layout.image_shape) == 1 or np.median(shares) < patches.distinct:

@@ -65,7 +65,7 @@ class Places(NamedTuple):
 
     @classmethod
     def of(cls, X, labels, layout) -> Places | None:
-        """Return those of images, None where no class has several of them."""
+        """Return the places of objects, None where no class has several images."""
         centres = _centres(X, layout)
         is_known = ~np.isnan(centres).any(axis=1)
         centres, labels, n_classes = (
@@ -151,7 +151,7 @@ class UsualImages(NamedTuple):
 
     @classmethod
     def of(cls, X, layout, labels=None, places=True) -> UsualImages:
-        """Return those of some images; their places count or do not.
+        """Return the record of training images, with or without their places.
 
         Without labels nothing is known of the places of objects.
         """

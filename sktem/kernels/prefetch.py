@@ -14,7 +14,7 @@ _OUTER_CACHES = 2
 
 @intrinsic
 def prefetch_outer(typingctx, address):
-    """Have a cache line read that is needed later, and spare the innermost cache.
+    """Prefetch a cache line into the outer caches only.
 
     Lines that are asked for long before would push out of it what is being computed.
     """

@@ -94,7 +94,7 @@ class IterateRule:
 
 
 def towards(value, target: np.ndarray, step: float) -> np.ndarray:
-    """Go a step from a value, None for none yet, towards a target."""
+    """Return the value after a step towards a target, which is the first value."""
     if value is None or step == 1:
         return target
     return value + step * (target - value)

@@ -282,7 +282,7 @@ class _ModelCheck:
             )
 
     def project(self):
-        """Check that it keeps statistics of data, and its own results."""
+        """Check that the projection keeps statistics of data, and its own results."""
         s = self.average(self.Z)
         same, left = self.project_checked(s)
         # Statistics that are exactly zero may be floored, and the others make room.

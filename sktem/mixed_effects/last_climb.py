@@ -199,7 +199,7 @@ class LastClimb:
         return ascent
 
     def _to_the_bounds(self, ascent, rng, options):
-        """Put parameters that the likelihood has no use for at their bounds.
+        """Move superfluous parameters to their bounds.
 
         Newton steps approach such a bound without reaching it. A variance, or the part
         not explained by others, or one of two parameters of the residual error, goes to

@@ -426,7 +426,7 @@ class NonlinearMixedEffectsModel(LatentModel):
     # ------------------------------------------------------------------------- walk
 
     def walk(self, X, Z, params, moves, noise, log_uniforms):
-        """Do the moves of ``ComponentWalk`` compiled; None where that cannot be.
+        """Run the compiled moves of ``ComponentWalk``; return None without a kernel.
 
         Parameters
         ----------

@@ -140,7 +140,7 @@ class OrdinalOutcome(Outcome):
         return np.cumsum(np.stack([np.zeros(np.shape(f)), *rises]), axis=0)
 
     def standard_deviation(self, f, sigma, least):
-        """Return that of the number of the category."""
+        """Return the standard deviation of the number of the category."""
         above = expit(f - self._cuts(sigma, f))
         mean = above.sum(axis=0)
         ranks = 2 * np.arange(1, self.n_categories) - 1

@@ -150,7 +150,7 @@ class GroupedRows(Sequences):
         )
 
     def with_occasions(self, occasions) -> GroupedRows:
-        """Return these rows in other occasions, None without any."""
+        """Return the rows with other occasions, None without any."""
         rows = copy(self)
         rows.occasions = occasions
         if self.events is not None:  # all records, each of which is a row
@@ -173,7 +173,7 @@ class GroupedRows(Sequences):
         )
 
     def __getstate__(self):
-        """Leave out the copies, which are made again when they are needed."""
+        """Return the state without the copies, which are made again when needed."""
         return {**super().__getstate__(), "_by_column": None}
 
 
@@ -269,5 +269,5 @@ class SubjectRecords:
         return records.labels[(dosed == 0) & (values > 0)].tolist()
 
     def __getstate__(self):
-        """Leave out the last answers and the plan."""
+        """Return the state without the cached predictions and plan."""
         return {**self.__dict__, "_answers": {}, "_plan": None}

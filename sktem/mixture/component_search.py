@@ -279,7 +279,7 @@ def _posterior(rows, n_components, random_state, *, twin):
 
 
 def _split(rows, n_components, random_state, *, twin, k, seed, n_init):
-    """Return them with a component cut into two clusters of k-means."""
+    """Return responsibilities with a component split into two clusters of k-means."""
     R = _posterior(rows, n_components, random_state, twin=twin)
     rng = np.random.default_rng(seed)
     model, _ = twin._as_emissions()
@@ -296,7 +296,7 @@ def _split(rows, n_components, random_state, *, twin, k, seed, n_init):
 
 
 def _merged(rows, n_components, random_state, *, twin, a, b):
-    """Return them with two components in one."""
+    """Return responsibilities with two components merged."""
     R = _posterior(rows, n_components, random_state, twin=twin)
     R[:, a] += R[:, b]
     return np.delete(R, b, axis=1)

@@ -291,7 +291,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         return self.warm_start and hasattr(self, "weights_")
 
     def _with_found_components(self, X, sample_weight):
-        """Become the mixture with the best number of components."""
+        """Set the attributes of the mixture with the best number of components."""
         best, steps = found_components(self, X, sample_weight)
         settings = self.get_params(deep=False)
         attributes = {

@@ -58,7 +58,7 @@ class LeftOut(NamedTuple):
 
     @classmethod
     def of(cls, mixture, X, R, masses, prior_rows) -> LeftOut:
-        """Return them for rows and the responsibilities with which they are learned.
+        """Return the densities of rows, given the responsibilities of their M-step.
 
         Parameters
         ----------

@@ -136,7 +136,7 @@ class _Density:
         return second @ self.quadratic + z @ self.linear + self.constants
 
     def _joint_by_component(self, z):
-        """Do the same without expanding squares."""
+        """Return log-joints without expanding squares."""
         xp, columns = self.arrays.xp, []
         y = z @ self.factors if self.kind == "tied" else z
         for k in range(self.n_components):

@@ -159,7 +159,7 @@ def as_chunk(chunk):
 
 
 def _of_memory_map(X):
-    """Leave a memory map to scikit-learn, unless it would be copied."""
+    """Return rows of a memory map that scikit-learn would copy, else None."""
     used = X.dtype in (np.float64, np.float32) and X.flags.c_contiguous
     return None if used or X.ndim != 2 or X.dtype.kind not in "biuf" else ArrayRows(X)
 

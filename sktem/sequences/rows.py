@@ -124,7 +124,7 @@ class Sequences:
         return np.add.reduceat(values, self.offsets[:-1], axis=0)
 
     def __getstate__(self):
-        """Leave out the copies, which are made again when they are needed."""
+        """Return the state without the copies, which are made again when needed."""
         return {**self.__dict__, "_repeated": {}}
 
 

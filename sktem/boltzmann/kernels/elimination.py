@@ -88,7 +88,7 @@ def marginalise(
     on, order, starts, places, offsets, children, child_starts, edge_starts,
     edge_places, edge_numbers, means, pairs, start,
 ):  # fmt: skip
-    """Turn the conditional probabilities of `eliminate` into marginals.
+    """Compute marginals from the conditional probabilities of `eliminate`.
 
     Writes the mean of each unit into ``means[order[s], start:]`` and adds the mean of
     each product, summed over the rows, to ``pairs[edge]``.

@@ -187,7 +187,7 @@ class ContrastiveEpochs:
         state.chains = model.moved(state.params, state.chains, n_sweeps, seed)
 
     def finish(self, on_epoch) -> None:
-        """Leave the state as it is."""
+        """Finish the run; the state stays as it is."""
 
     def go_back(self) -> None:
         """Return to the parameters of the last finished epoch."""

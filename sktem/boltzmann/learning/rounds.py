@@ -423,7 +423,7 @@ class Rounds:
         self.measure(state, watch)
 
     def _look_at_chains(self, settings, state, watch):
-        """Give chains of the model more temperatures where they do not mix."""
+        """Add temperatures to chains of the model that do not mix."""
         policy, model = self.policy, settings.model
         if watch.ascent is not None or state.chains is None:
             return

@@ -122,7 +122,7 @@ class Replicas:
         return chains[-1]
 
     def _swap(self, model, warm, cool, chains, k, rng):
-        """Let chains of one temperature change places with those of the next."""
+        """Swap chains of one temperature with chains of the next."""
         hot, cold = chains[k], chains[k + 1]
 
         def excess(states):

@@ -78,7 +78,7 @@ def linear_at(place, n_depots, n_compartments, n_effects):
 
 @njit(**INNER, error_model="numpy", forceinline=True)
 def fill(system, psi):
-    """Take the parameters of a record.
+    """Fill a system with the parameters of a record.
 
     psi has CL and V of the central compartment, Q and V of each other one, the rates of
     absorption, with two of them the share of the first, and the rate of the effect.

@@ -16,7 +16,7 @@ MOST_SQUARINGS = 60
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def unused(t, amounts, psi, result):
-    """Stand for a right-hand side that is not called."""
+    """Replace a right-hand side that is not called."""
     result[0] = 0.0
 
 

@@ -1,4 +1,4 @@
-"""Mixtures of subjects: classes with population values of their own."""
+"""Mixtures of subjects: classes with different population values."""
 
 from __future__ import annotations
 

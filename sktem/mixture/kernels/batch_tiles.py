@@ -72,7 +72,7 @@ def pack_chosen(X, places, centre, bound, width, z):
 
 @njit(**INNER)
 def prefetch_rows(table, numbers):
-    """Have chosen rows of a table of float64 read before they are needed.
+    """Prefetch chosen rows of a table of float64.
 
     Processors drop what they cannot wait for, so that few rows at a time are asked for,
     while there is something else to compute. A tile of rows, and what is remembered of

@@ -213,7 +213,7 @@ def statistics(X, Z, centre, covariance_type, weights=None, n_jobs=None):
 
 
 def _write_posterior(X, params, n_jobs, responsibilities, log_densities, labels):
-    """Fill those outputs that have a length."""
+    """Fill the outputs that have a length."""
     description = describe(params)
     n_rows, n_features = X.shape
     n_components = params.means.shape[0]

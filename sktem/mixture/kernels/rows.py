@@ -147,7 +147,7 @@ def mixture_rows(
     log_densities,
     labels,
 ):
-    """Compute those outputs that have a length for a block of rows.
+    """Compute the outputs that have a length, for a block of rows.
 
     With ``log_joint[:, k] = constants[k] - ((Z @ P[k] - offsets[k]) ** 2).sum(1)``
     and Z the rows about the centre, equal

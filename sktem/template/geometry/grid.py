@@ -273,7 +273,7 @@ class ImageGrid:
         return _sums(values, self._kernels_at(positions))
 
     def slopes_at(self, z, positions) -> np.ndarray:
-        """Return their derivatives, (n_axes of the sum, n_axes of the position, n)."""
+        """Return the derivatives of the sums by positions, (n_axes, n_axes, n)."""
         values, kernels = (
             z.reshape(self.n_axes, *self.deformation_landmarks),
             self._kernels_at(positions),

@@ -138,7 +138,7 @@ def sum_curvatures(Z, table, grid, pairs) -> np.ndarray:
 def _sum_curvatures(
     displace, compare, add_curvature, Z, table, grid, pairs, work, out, flow
 ):
-    """Add them up with given scratch arrays."""
+    """Add up the curvatures of rows, with given scratch arrays."""
     for row in range(np.uint64(len(Z))):
         fetch(Z, row, work, grid.z, grid.dim)
         displace(grid, work, flow)

@@ -65,7 +65,7 @@ class Component(NamedTuple):
 
     @classmethod
     def of(cls, grid, params, t, wide=None) -> Component:
-        """Return those of component ``t``, with a covariance added if one is given."""
+        """Return component ``t``, with an added covariance if one is given."""
         covariance = params.covariances[t]
         if wide is not None:
             covariance = covariance + wide

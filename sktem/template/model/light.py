@@ -1,4 +1,4 @@
-"""Gain and offset of the light of images, as parameters of their own."""
+"""Gain and offset of the light of images, as separate parameters."""
 
 from __future__ import annotations
 

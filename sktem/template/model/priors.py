@@ -155,7 +155,7 @@ def posterior_template(grid, part, count, priors, variance):
 
 
 def _alternated(system, part, count, priors, variance):
-    """Return them by one form of the equations, None if that does not solve them."""
+    """Return the solution by one form of the equations, None if it fails."""
     equations = priors.equations
     x, residual, floored = None, equations.roughest, False
     informative = np.isfinite(priors.template_scale)
