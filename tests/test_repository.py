@@ -27,7 +27,7 @@ ABSOLUTE_PATHS = re.compile(r"(?<![\w./:])/(home|mnt|opt|root|tmp|Users|work)/")
 #: Words of summaries that go around a thing instead of naming it.
 VAGUE = re.compile(
     r"\b(beside|by turns|for nothing|goes on|mend(s|ed|ing)?|of (its|their) own|so many"
-    r"|so much|stands for|such as it|tells|that which|those that|told|what)\b",
+    r"|so much|stands? for|such as it|tells|that which|those that|told|what)\b",
     re.IGNORECASE,
 )
 #: First words of summaries that are questions rather than names of a thing. Properties

@@ -201,7 +201,7 @@ class Table:
 
     @classmethod
     def of(cls, X, visible):
-        """Return the table that X is, with kinds that are given or found."""
+        """Return the table of X, with given or inferred kinds of columns."""
         names, values, dtypes = _columns_of(X)
         if isinstance(visible, str):
             kinds = [visible] * len(names)
@@ -255,7 +255,7 @@ class Table:
         return np.hstack([self.columns[k].encode(values[k]) for k in self._order])
 
     def filled(self, X, imputed):
-        """Return rows with missing values replaced by those found."""
+        """Return rows with missing values replaced by the imputed ones."""
         values = []
         for old, new in zip(_columns_of(X)[1], _columns_of(imputed)[1], strict=True):
             values.append(np.where(_is_missing(old), new, old))

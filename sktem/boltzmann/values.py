@@ -217,7 +217,7 @@ class ValueRule(NamedTuple):
 
     @classmethod
     def of(cls, machine, reset=False) -> ValueRule:
-        """Return the rule of a machine, whose fit may be about to begin."""
+        """Return the rule of a machine, or of its coming fit."""
         kind = machine.visible if reset else kind_of(machine)
         return cls(kind, machine.binarize, is_auto(machine.visible) and not reset)
 

@@ -374,7 +374,7 @@ def dosing_name(name) -> str | None:
 
 
 def kept_steps(records):
-    """Return steps that depend on nothing that may change, made once."""
+    """Return the steps that do not depend on parameters, cached."""
     return records.once(
         "steps", lambda: steps_of(records, dosing_of(records, {}), None)
     )

@@ -79,7 +79,7 @@ class Reparametrized(CompartmentModel):
             raise ValueError(f"{self!r} needs the parameters {missing} too")
 
     def _own(self, records: Records, parameters):
-        """Return the parameters of the model that others stand for."""
+        """Return the parameters of the model, computed from the other ones."""
         self.check_names(parameters)
         values = {name: at_records(records, name, v) for name, v in parameters.items()}
         return self.function(SimpleNamespace(**values), records)

@@ -17,7 +17,7 @@ __all__ = ["Budget", "Images", "Law", "Search", "Trials", "chosen_law"]
 
 
 class Budget(NamedTuple):
-    """Numbers of images and copies that are learned from.
+    """Numbers of images and copies in the training set.
 
     Attributes
     ----------

@@ -74,7 +74,7 @@ class RowSelector:
         return self.n_rows / (len(self.edges) - 1)
 
     def next(self, rng: np.random.Generator, X=None) -> Batch:
-        """Draw the next batch; the data are not looked at."""
+        """Draw the next batch without reading data."""
         if self.scheme == "inclusion":
             return self._included(rng)
         if self.cumulative is not None:

@@ -53,7 +53,7 @@ class ChainState(NamedTuple):
 
     @property
     def plain(self) -> ChainState | np.ndarray:
-        """The positions alone, if nothing has been learned."""
+        """The positions alone, without learned settings."""
         return self if self.tuning or self.shared is not None else self.position
 
 

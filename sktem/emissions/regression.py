@@ -320,7 +320,7 @@ class Regression(LaggedEmission):
         return means + deviations * rng.standard_normal(means.shape)
 
     def mean(self, params):
-        """Return the intercepts, of regressions on nothing else."""
+        """Return the intercepts, of regressions without regressors."""
         if self.order or len(self.exog):
             raise TypeError(
                 "Regression has no means of its own without values of the regressors, "
@@ -329,7 +329,7 @@ class Regression(LaggedEmission):
         return params.coefficients[..., 0] * np.ones(params.coefficients.shape[:2])
 
     def draw(self, X, states, params, rng):
-        """Return rows with draws, of regressions on nothing else."""
+        """Return rows with draws, of regressions without regressors."""
         self.mean(params)
         return super().draw(X, states, params, rng)
 
@@ -371,7 +371,7 @@ class Regression(LaggedEmission):
         return m * count
 
     def marginal(self, params, columns):
-        """Return the regressions of some responses, on nothing else."""
+        """Return the regressions of some responses, without regressors."""
         if self.order or len(self.exog):
             raise TypeError("Regression has a marginal only without regressors")
         columns = np.asarray(columns)

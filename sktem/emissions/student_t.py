@@ -278,7 +278,7 @@ def _slopes(squares, d, v):
 
 
 def _further(v, proposal, first, second):
-    """Return Newton's step from degrees v, where it goes further than the one found."""
+    """Return the degrees after Newton's step from v, if it is the longer step."""
     # In the inverse, in which the density is regular at the Gaussian.
     slope, curvature = -(v**2) * first, v**4 * second + 2 * v**3 * first
     concave = curvature < 0

@@ -1,4 +1,4 @@
-"""Warnings of a fit: parameters without effect, passes used up, chains that stand."""
+"""Warnings of a fit: unused parameters, too few passes, chains that do not move."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def warn_of_parameters(n_parameters: int, n_rows: float, sample_weight=None) -> 
 
 
 def _warn_of_chains_that_stand(state):
-    """Warn of chains none of whose moves was ever accepted."""
+    """Warn of chains without an accepted move."""
     moved = state.chains and state.chains.tuning.get("moved")
     share = 1 - moved.values.mean() if moved else 0.0
     if share < LIMITS.standing:

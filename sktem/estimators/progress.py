@@ -45,7 +45,7 @@ def compile_notice(verbose):
 
 
 class Task:
-    """A task of scikit-learn's callbacks; it does nothing where there are none."""
+    """A task of scikit-learn's callbacks, without effect where there are none."""
 
     def __init__(self, estimator, X, context, in_stream=False):
         self.estimator = estimator

@@ -61,7 +61,7 @@ def unchanged_by_errors(fit):
 
 
 def undone_if_refused(partial_fit):
-    """Return a method whose first call, if it learns nothing, changes nothing."""
+    """Return a method whose first call leaves no trace if it fails."""
 
     @wraps(partial_fit)
     def call(self, *args, **kwargs):

@@ -192,7 +192,7 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
 
 
 def durations_of(value) -> Durations | None:
-    """Return durations, given them, the name of their family or nothing."""
+    """Return durations, given an instance, the name of a family or None."""
     if value is None:
         return None
     if not isinstance(value, Durations):

@@ -72,7 +72,7 @@ def short_of_rows(model, params, s, n_sequences) -> np.ndarray:
 
 
 def warn_of_search(start) -> None:
-    """Warn of a start that only one of the runs that were compared has found."""
+    """Warn of a start that only one of several runs has reached."""
     if start.lead > 0:
         warn_user(
             f"Only one of {start.n_runs} short runs from different starts has come to "

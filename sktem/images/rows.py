@@ -165,7 +165,7 @@ def found_images(X) -> Rows | None:
 
 
 def images_of_start(X, sample_weight, rng):
-    """Return the images from which a start is made, all of them or a sample."""
+    """Return the images of a start, all of them or a sample."""
     if carrier_of(X).in_memory:
         return X, sample_weight
     size, rows = max(budget.MEMORY.kept // X.shape[1], 1), np.arange(len(X))

@@ -74,7 +74,7 @@ def new_images(estimator, X, **labels):
 
 
 def check_observed(X):
-    """Raise if images show nothing."""
+    """Raise ValueError if all images are blank."""
     if np.isnan(X).all():
         raise ValueError("all pixels of all images are NaN: nothing to learn")
 
@@ -171,7 +171,7 @@ def n_copies_of(X, labels) -> int:
 
 
 def warn_of_labels(X, labels) -> None:
-    """Warn of equal images with several labels, and of images that show nothing."""
+    """Warn of equal images with several labels, and of blank images."""
     keys = np.array([hash(row.tobytes()) for row in X])
     pairs = np.unique(np.stack([keys, labels]), axis=1)
     again, counts = np.unique(pairs[0], return_counts=True)

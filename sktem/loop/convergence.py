@@ -46,7 +46,7 @@ GAP_RULE = GapRule()
 
 
 def check_change(state, settings, objective, mean_field, exact) -> None:
-    """Set ``converged`` when the objective (or, without one, the mean field) stands."""
+    """Set ``converged`` when the objective or else the mean field is stable."""
     if np.isnan(objective):
         scale = float(state.solver.s @ state.solver.s)
         # The estimate has noise and can be negative: far below zero it says as

@@ -208,7 +208,7 @@ class _Loop:
         return done > 0
 
     def segment(self, count: int) -> None:
-        """Run iterations between which nothing but the recursion happens."""
+        """Run iterations without anything but the recursion in between."""
         state, settings = self.state, self.settings
         step_size = in_phase(settings.step_size, state.phase)
         gammas = steps_from(step_size, state.solver.iteration + 1, count)

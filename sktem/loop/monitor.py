@@ -83,7 +83,7 @@ class Monitor:
         return {**self.__dict__, "_held": None}
 
     def _rows_of(self, expectation, part, rows):
-        """Return rows to measure; those of a sample are kept where reading is slow."""
+        """Return the rows of the monitor; a sample is kept where reading is slow."""
         X = expectation.X
         if not self.halves or (X.can_take and not X.is_remote):
             return expectation.take(rows)

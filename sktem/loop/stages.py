@@ -1,4 +1,4 @@
-"""The settings with which a run begins, and those with which it is judged."""
+"""Stages of a run: settings of its beginning, and of the check of its convergence."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def checked_inputs(estimator, X, y="no_validation", *, reset=False, **options):
 
 
 def as_records(estimator, X, y=None, groups=None, events=None):
-    """Return the records that data stand for, and those of the rows of X.
+    """Return the records of data, and the indices of those of the rows of X.
 
     None where X is an array or a table of observations, without doses.
     """

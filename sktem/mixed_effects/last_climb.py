@@ -310,7 +310,7 @@ class LastClimb:
         return not same and other.value > ascent.value - self.rule.much_less
 
     def doubt_of_regression(self, params) -> str:
-        """Return why estimates without random effects may be no maximum, or nothing."""
+        """Return doubts about estimates without random effects, empty if none."""
         point = single_point(len(self.rows))
         log_joint = point.log_joint(self.model, self.rows, params)
         louis = louis_information(self.model, self.rows, params, point, log_joint)

@@ -147,7 +147,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         return self.prior_moments(X, params)[0]
 
     def annotate(self, Z, params):
-        """Append the numeric parameters and sigma, where surrogates will be made."""
+        """Append the numeric parameters and sigma to the points of surrogates."""
         if len(params.numeric) == 0:
             return Z
         visit = np.concatenate([params.numeric, params.sigma])

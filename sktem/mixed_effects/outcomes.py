@@ -33,7 +33,7 @@ class Outcome(ResidualError):  # noqa: N818, no exception
         return np.ones(len(self.slots))
 
     def weights(self, y, positive):
-        """Return ones, which nobody uses."""
+        """Return ones: weights are not used."""
         return np.ones(len(y))
 
     def floors(self, y):

@@ -130,7 +130,7 @@ def _is_half_normal(pair) -> bool:
 
 
 def priors_of(priors, design) -> Priors | None:
-    """Return the priors that pairs by name stand for, None without."""
+    """Return the priors of pairs by name, None without any."""
     if not priors:
         return None
     blocks = tuple(

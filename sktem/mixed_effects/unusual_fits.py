@@ -279,7 +279,7 @@ def _unseen_kinds(model, rows):
 
 
 def _coded_covariates(design, rows):
-    """Return messages on covariates with numbers that stand for missing values."""
+    """Return messages on covariates with numeric codes of missing values."""
     if not rows.in_memory:
         return []
     messages = []

@@ -15,7 +15,7 @@ __all__ = ["points_of", "start_responsibilities"]
 
 
 def points_of(X, emission, sample_weight=None) -> np.ndarray:
-    """Return rows as points whose distances mean something, with the holes of X.
+    """Return rows as points with comparable distances, with the holes of X.
 
     Complete rows of Gaussians are left as they are, as in scikit-learn.
     """
@@ -41,7 +41,7 @@ def _clusters(points, K, random_state, sample_weight, n_starts) -> np.ndarray:
 def start_responsibilities(
     X, emission, n_components, method, random_state, sample_weight=None
 ) -> np.ndarray:
-    """Return responsibilities from which the first M-step is made.
+    """Return the responsibilities of the first M-step.
 
     Parameters
     ----------

@@ -283,7 +283,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
 
     @property
     def _n_components(self):
-        """Number of components, that found by ``fit`` if it is not given."""
+        """Number of components, given or selected by ``fit``."""
         n_components = self.n_components
         return self.n_components_ if isinstance(n_components, str) else n_components
 
@@ -318,7 +318,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
                 )
 
     def _rows_of_start(self, X, weights, random_state):
-        """Return the rows of which a start is made, on the host, and their weights."""
+        """Return the rows of a start, on the host, and their weights."""
         chosen = chosen_rows(X, self._n_components, self.init_size, random_state)
         if chosen is not None:
             X = X.take(chosen, axis=0)

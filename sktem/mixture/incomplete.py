@@ -115,7 +115,7 @@ def _shares(X, _, params, components):
 
 
 def _sums(X, R, weights, kind, components):
-    """Return sums of statistics; rows of which nothing is observed have none."""
+    """Return sums of statistics, without rows that are missing entirely."""
     R = R if weights is None else R * weights[:, None]
     empty = np.isnan(X).all(axis=1)
     if empty.any():
@@ -125,7 +125,7 @@ def _sums(X, R, weights, kind, components):
 
 
 def _expected(X, weights, params, components):
-    """Return sums of a block; each pattern is looked at once.
+    """Return sums of a block, pattern by pattern.
 
     Rows of large groups are complete rows of fewer columns to the kernels.
     """

@@ -128,7 +128,7 @@ def left_out_scores(mixture, X, prior_rows) -> np.ndarray:
 
 
 def widened_outputs(mixture, rows, weights, n_inputs, prior_rows):
-    """Return a mixture whose last columns are as wide as new rows find them.
+    """Return a mixture whose last columns have the variance of new rows.
 
     Their covariances given the first columns, those of residuals, are multiplied by one
     factor, at least 1: the one under which residuals of rows that are left out have the

@@ -243,7 +243,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         return float(max(middle - narrower * (of_draws[1] - lowest), lowest_own))
 
     def _warn_of_new_rows(self, X, meant):
-        """Warn if many more new rows than are meant will be below the threshold.
+        """Warn if far more new rows than intended will be below the threshold.
 
         The density is higher where rows have been learned, the more so the fewer.
         """

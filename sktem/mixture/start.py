@@ -29,7 +29,7 @@ __all__ = [
 
 
 class StartRows(NamedTuple):
-    """Rows from which starts are made.
+    """Rows of starts.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ def _assigned(block, *, weights, model, means):
 
 
 def start_statistics(model, X, method, random_state, sample_weight=None):
-    """Return the statistics from which the first M-step is made.
+    """Return the statistics of the first M-step.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ class MixtureStream(StreamRunner):
         return FIRST_ROWS.needed(estimator._n_components, X.shape[1])
 
     def begin(self, estimator, rows, weights, task):
-        """Make the start from the kept rows, and learn them."""
+        """Start from the kept rows, and learn them."""
         if estimator._start_is_given():
             self.model, params, s = self._started(
                 estimator, rows, weights, self.random[1]
@@ -268,7 +268,7 @@ class MixtureStream(StreamRunner):
         return {**attributes, **self.counts()}
 
     def counts(self):
-        """Return the fitted attributes that cost nothing."""
+        """Return the fitted attributes that need no computation."""
         n_steps = 0 if self.state is None else self.state.n_steps
         return {"n_samples_seen_": self.n_rows, "n_steps_": n_steps}
 

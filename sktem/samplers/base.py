@@ -62,7 +62,7 @@ class Sampler(BaseEstimator, ABC):
 
     @property
     def warm_up(self) -> int:
-        """Draws with which new chains begin, before anything is learned from them."""
+        """Number of warm-up draws of new chains."""
         return 0
 
     def is_warm(self, chains, n_draws: int) -> bool:

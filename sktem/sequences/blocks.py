@@ -156,7 +156,7 @@ class SequenceBlocks(CheckedRows):
         return CheckedRows(source, allow_nan=self.allow_nan)
 
     def _given_labels(self, labels):
-        """Return the labels that the numbers of the sequences stand for."""
+        """Return the labels of the numbers of the sequences."""
         codes = self.source.coded.get(self.roles.groups)
         return codes.labels_of(labels) if isinstance(codes, LabelCodes) else labels
 
@@ -232,7 +232,7 @@ class SequenceBlocks(CheckedRows):
             yield b, sequences
 
     def _can_be_kept(self):
-        """Return whether all sequences are so few that they are kept in memory."""
+        """Return whether all sequences are few enough for the memory."""
         return self.n_rows * self.shape[1] <= budget.MEMORY.kept
 
     def _read(self, which):
@@ -352,7 +352,7 @@ class SequencePartitions(SequenceBlocks, PartitionedRows):
 
     @property
     def is_remote(self) -> bool:
-        """Whether tasks go to the sequences, which are too many to be kept here."""
+        """Whether tasks are sent to the sequences, which do not fit in memory."""
         return not self._can_be_kept()
 
     def each(self, function, arguments):

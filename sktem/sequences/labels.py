@@ -107,7 +107,7 @@ class LabelCodes:
         ]
 
     def labels_of(self, codes):
-        """Return the labels that numbers stand for."""
+        """Return the labels of coded numbers."""
         if not self.codes:
             return codes
         return np.array([*self.codes])[codes.astype(np.int64)]

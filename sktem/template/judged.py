@@ -85,7 +85,7 @@ BOUNDS = Bounds()
 
 
 def folds_of(model, params, Y, chains):
-    """Return the share of images whose deformation folds, and of pixels that do."""
+    """Return the shares of images with folds, and of pixels in folds."""
     if chains is not None and chains.values is not None:
         deformations, shares = model.parts(chains.values[:, 0])
         chosen = deformations[np.arange(len(deformations)), shares.argmax(axis=1)]

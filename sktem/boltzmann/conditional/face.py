@@ -64,7 +64,7 @@ class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEst
             warn_of_small_weights(n_rows, mass)
 
     def _warn_of_tails(self, X, scale):
-        """Warn of inputs whose scales are decided by a few rows."""
+        """Warn of inputs whose scales depend on a few rows."""
         spread = np.subtract(*np.quantile(X, [0.75, 0.25], axis=0)) / 1.349
         heavy = np.flatnonzero((spread > 0) & (scale > TAILS.scale * spread))
         if len(heavy):

@@ -1,4 +1,4 @@
-"""The log-likelihood that a fit of a Boltzmann machine watches."""
+"""The monitored log-likelihood of a fit of a Boltzmann machine."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class NormalBlock:
         return 0.5 * float(xp.sum(xp.log(2 * np.pi * spread)))
 
     def entropies(self, params, means, unseen):
-        """Return the entropies of the units that are not seen, but for a constant."""
+        """Return the entropies of the missing units, up to a constant."""
         spread = 0.5 * arrays_of(params).xp.log(
             2 * np.pi / self.layout.precisions(params)
         )
@@ -124,6 +124,6 @@ class GroupBlock:
         return 0.0
 
     def entropies(self, params, means, unseen):
-        """Return the entropies of the groups that are not seen."""
+        """Return the entropies of the missing groups."""
         p = np.clip(means[:, self.columns], 1e-12, 1)
         return -np.sum(unseen[:, self.columns] * p * np.log(p), axis=1)

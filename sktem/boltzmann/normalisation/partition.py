@@ -318,7 +318,7 @@ class LogPartition:
         return estimate
 
     def find(self, machine, rng, method, verbose):
-        """Return log Z of parameters, found once.
+        """Return log Z of parameters, cached.
 
         Parameters
         ----------

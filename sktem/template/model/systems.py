@@ -147,7 +147,7 @@ class SeparableSystem:
         self.right = along_axes(vectors, cross.reshape(self.spectrum.shape)).ravel()
 
     def solve(self, ratio, x, residual):
-        """Return the solution, starting from another one; None if not found."""
+        """Return the solution from another one, None without convergence."""
         x = np.zeros_like(self.right) if x is None else x
         return conjugate_gradients(
             lambda v: self._gram(v) + ratio * v, self.right, x,
@@ -206,7 +206,7 @@ def solver_of(grams, matrix, jitter):
 
 
 def conjugate_gradients(product, b, x, precondition, residual, steps):
-    """Return the solution of a system, starting from a guess; None if not found."""
+    """Return the solution of a system from a guess, None without convergence."""
     rest = b - product(x)
     solved = precondition(rest)
     direction, square = solved, rest @ solved
