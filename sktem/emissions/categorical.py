@@ -16,7 +16,7 @@ from sktem.kernels.blocks import plain
 
 __all__ = ["Categorical", "CategoricalParams", "code_tables", "counted_codes"]
 
-#: Probabilities of categories are not below, so that no row is impossible.
+#: Probabilities that are learned are not below, so that no row is impossible.
 LEAST_PROBABILITY = 1e-10
 
 
@@ -26,7 +26,8 @@ class CategoricalParams(NamedTuple):
     Attributes
     ----------
     probabilities : ndarray of shape (K, d, L)
-        Probabilities of the codes 0 to L - 1; 0 for codes that a column does not have.
+        Probabilities of the codes 0 to L - 1; 0 for codes that a column does not have,
+        and for those that a state cannot have, which stay 0.
     n_categories : ndarray of int of shape (d,)
         Categories of each column, the largest of which is L.
     degenerate : int
@@ -44,14 +45,18 @@ class CategoricalParams(NamedTuple):
 class Categorical(Emission):
     """Columns of categories, independent of each other given the state.
 
-    Rows hold the codes 0, 1, 2, ... of the categories. Estimators that take data
-    frames and arrays of labels make these codes themselves.
+    Rows hold the codes 0, 1, 2, ... of the categories. Estimators make these codes of
+    the labels that they are given, text or numbers: the categories are the labels that
+    occur in ``fit``, in their order, so that the labels 1, 2 and 5 are three. With
+    ``n_categories``, labels that are codes below it are codes, and any of these may
+    come later.
 
     Parameters
     ----------
     n_categories : int, array-like of shape (d,) or "auto", default="auto"
-        Categories of each column; "auto" is one more than the largest code in the rows
-        of the start.
+        Categories of each column; "auto" is as many as there are labels in ``fit``
+        (where there is no estimator, one more than the largest code in the rows of the
+        start).
     smoothing : float, default=0.0
         Strength of a prior towards equal probabilities, as a share of the data: the
         probability of a category is ``(s_l + smoothing * total / L) / (s + smoothing *
@@ -138,15 +143,14 @@ class Categorical(Emission):
         counts = s.reshape(params.probabilities.shape)
         mass = counts.sum(axis=2)
         alive, degenerate = left_alive(mass)
-        L = params.n_categories
         prior = self.smoothing * mass.sum(axis=0)
-        known = _known(params)
-        raised = counts + (prior / L)[:, None] * known
+        possible = params.probabilities > 0
+        raised = counts + possible * (prior / possible.sum(axis=2))[:, :, None]
         divisor = np.where(alive, mass + prior, 1.0)
         shares = raised / divisor[:, :, None]
         shares = np.where(alive[:, :, None], shares, params.probabilities)
-        shares = np.where(known, np.maximum(shares, LEAST_PROBABILITY), 0.0)
-        return CategoricalParams(shares, L, degenerate, prior)
+        shares = np.where(possible, np.maximum(shares, LEAST_PROBABILITY), 0.0)
+        return CategoricalParams(shares, params.n_categories, degenerate, prior)
 
     def penalty(self, params):
         """Return minus the log prior of the probabilities."""
@@ -154,7 +158,7 @@ class Categorical(Emission):
             return 0.0
         p = params.probabilities
         logs = np.log(np.where(p > 0, p, 1.0)).sum(axis=2)
-        return float(-(params.prior_mass / params.n_categories * logs).sum())
+        return float(-(params.prior_mass / (p > 0).sum(axis=2) * logs).sum())
 
     def expected(self, X, R, params):
         """Return the most probable categories: codes have no mean."""
@@ -182,7 +186,10 @@ class Categorical(Emission):
 
     def n_parameters(self, K, d, params=None):
         """Return the number of free probabilities."""
-        counts = self.n_categories if params is None else params.n_categories
+        counts = self.n_categories
+        if params is not None:
+            possible = (params.probabilities > 0).sum(axis=2)
+            return int(np.maximum(possible - 1, 0).sum())
         if isinstance(counts, str):
             raise ValueError(
                 "the number of categories is not known before the start: pass params"
@@ -219,8 +226,8 @@ def code_tables(params):
     p = params.probabilities
     K, d, L = p.shape
     table = np.zeros((K, d, L + 1))
-    logs = np.log(np.where(p > 0, p, LEAST_PROBABILITY))
-    table[:, :, :L] = np.where(_known(params), logs, 0.0)
+    with np.errstate(divide="ignore"):
+        table[:, :, :L] = np.where(_known(params), np.log(p), 0.0)
     return np.asarray(params.n_categories, dtype=np.int64) + 1, table
 
 

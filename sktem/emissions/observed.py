@@ -7,7 +7,7 @@ import numpy as np
 from sktem.emissions.columns import Columns
 from sktem.rows.held import carrier_of
 
-__all__ = ["check_observed"]
+__all__ = ["check_counts", "check_observed"]
 
 
 def check_observed(X, names=None, emission=None) -> None:
@@ -22,7 +22,12 @@ def check_observed(X, names=None, emission=None) -> None:
     emission : Emission or None, default=None
         The emission; one of blocks may leave columns out.
     """
-    never = carrier_of(X).summed(_n_observed)[0] == 0
+    check_counts(carrier_of(X).summed(_n_observed)[0], names, emission)
+
+
+def check_counts(n_observed, names=None, emission=None) -> None:
+    """Raise as :func:`check_observed`, given counts of what is observed by column."""
+    never = n_observed == 0
     if isinstance(emission, Columns):
         used = np.concatenate([columns for _, _, columns in emission.emissions])
         never &= np.isin(np.arange(len(never)), used)
@@ -36,4 +41,4 @@ def check_observed(X, names=None, emission=None) -> None:
 
 def _n_observed(X, weights=None):
     """Return how many values of each column are observed."""
-    return ((~np.isnan(X)).sum(axis=0),)
+    return (np.count_nonzero(~np.isnan(X), axis=0),)

@@ -79,7 +79,7 @@ class Table:
                     block.n_categories = [max(count, 1) for count in counts]
 
     @classmethod
-    def of_rows(cls, source, emission) -> Table:
+    def of_rows(cls, source, emission, places=None) -> Table:
         """Return the table of rows that are read by blocks.
 
         Labels, and signs of integers for "auto", are found by a pass over the rows.
@@ -90,27 +90,43 @@ class Table:
             The rows.
         emission : str or Emission
             As for an array.
+        places : list of int or None, default=None
+            Columns of the rows that the table has; None is all.
 
         Returns
         -------
         Table
             The table.
         """
-        d, names = source.n_columns, source.names
+        names = source.names
+        if places is None:
+            places = list(range(source.n_columns))
+        elif names is not None:
+            names = [names[j] for j in places]
+        d = len(places)
         table = cls(np.ones((1, d), source.dtype), emission, names)
         auto = isinstance(emission, str) and emission == "auto"
         columns = range(d) if auto and source.dtype.kind in "iu" else table.categories
         if not columns:
             return table
         values = [np.empty(0)] * d
-        for block in checked_blocks(source, d, allow_nan=True):
+        for block in checked_blocks(source, source.n_columns, allow_nan=True):
             for j in columns:
-                distinct = np.unique(np.append(values[j], block[:, j]))
+                distinct = np.unique(np.append(values[j], block[:, places[j]]))
                 values[j] = distinct[:1] if auto else distinct
         X = np.full((max(map(len, values)), d), np.nan)
         for j, distinct in enumerate(values):
             X[: len(distinct), j] = distinct
         return cls(X.astype(source.dtype) if auto else X, emission, names)
+
+    def declare(self, counts):
+        """Take the labels of columns for some of a number of codes, if they can be."""
+        n_categories = self.emission.n_categories
+        for index, count in zip(self.categories, counts, strict=False):
+            codes = _all_codes(self.categories[index], count)
+            if np.ndim(n_categories) and len(codes) > n_categories[index]:
+                self.categories[index] = codes
+                n_categories[index] = len(codes)
 
     def _blocks(self, n_columns):
         """Yield emissions and the indices of their columns."""
@@ -188,14 +204,20 @@ class Table:
                 known = self.categories[index]
                 whole = np.isfinite(values)
                 codes = np.where(whole, values, 0).astype(np.intp)
-                column = np.asarray(known, dtype=object)[codes]
+                if known.dtype.kind in "fiu" and whole.all():
+                    columns[index] = known[codes]
+                    continue
+                column = known.astype(object)[codes]
                 column[~whole] = None if known.dtype.kind == "O" else np.nan
                 values = column
             columns[index] = values
         if names is None and not is_frame(like):
             if not self.has_labels:
                 return rows
-            stacked = np.empty(rows.shape, dtype=object)
+            kinds = {known.dtype.kind for known in self.categories.values()}
+            numbers = kinds <= set("fiu")
+            types = [values.dtype for values in columns.values()]
+            stacked = np.empty(rows.shape, np.result_type(*types) if numbers else "O")
             for index, values in columns.items():
                 stacked[:, index] = values
             wanted = getattr(like, "dtype", None)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.hidden_markov.given import emission_of, table_of_blocks
 from sktem.hidden_markov.logit_chain import CovariateScale
 from sktem.hidden_markov.long_sequence import LongSequence
 from sktem.hidden_markov.rows import ObservedSequences
@@ -49,16 +50,19 @@ class SeriesRoles(Roles):
         Columns of what is observed, and of the covariates of transitions.
     emission : Emission
         What is observed given a state.
+    table : Table or None
+        How labels of features become numbers.
     """
 
-    def __init__(self, groups, features, covariates, emission):
+    def __init__(self, groups, features, covariates, emission, table):
         self.groups = groups
         self.features = features
         self.covariates = covariates
         self.emission = emission
+        self.table = table
 
     def summary(self, block):
-        """Return labels, numbers of rows, and moments of the covariates."""
+        """Return labels, numbers of rows, moments of covariates, observed features."""
         labels = block[:, self.groups]
         if np.isnan(labels).any():
             raise ValueError("groups has no label in some rows (NaN)")
@@ -66,25 +70,34 @@ class SeriesRoles(Roles):
         firsts = labels[offsets[:-1]]
         if len(np.unique(firsts)) < len(firsts):
             offsets_of(len(labels), groups=labels)  # raises, and names a label
-        self.emission.check(self._columns(block, self.features))
+        X = self._encoded(block)
+        self.emission.check(X)
         Z = self._columns(block, self.covariates)
         if np.isnan(Z).any():
             raise ValueError("Input covariates contains NaN.")
-        return firsts, np.diff(offsets), Z.min(axis=0), Z.max(axis=0), Z.sum(axis=0)
+        moments = Z.min(axis=0), Z.max(axis=0), Z.sum(axis=0)
+        n_observed = np.count_nonzero(~np.isnan(X), axis=0)
+        return firsts, np.diff(offsets), *moments, n_observed
 
     def grouped(self, block) -> ObservedSequences:
         """Return the sequences of a block of rows."""
         offsets = _offsets(block[:, self.groups])
-        X = self._columns(block, self.features)
+        X = self._encoded(block)
         if self.emission.order:
             X = self.emission.with_lags(X, offsets)
         Z = self._columns(block, self.covariates) if len(self.covariates) else None
         return ObservedSequences(offsets, X, None, Z)
 
     def gathered(self, extras):
-        """Return lowest and highest values of the covariates, and sums."""
-        low, high, sums = (np.array(x) for x in zip(*extras, strict=True))
-        return {"covariate_range": (low.min(0), high.max(0), sums.sum(0))}
+        """Return ranges and sums of the covariates, and counts of observed features."""
+        low, high, sums, counts = (np.array(x) for x in zip(*extras, strict=True))
+        ranges = low.min(0), high.max(0), sums.sum(0)
+        return {"covariate_range": ranges, "n_observed": counts.sum(0)}
+
+    def _encoded(self, block):
+        """Return the features, with codes for labels."""
+        X = self._columns(block, self.features)
+        return X if self.table is None else self.table.encode(X)
 
     @staticmethod
     def _columns(block, columns):
@@ -105,7 +118,7 @@ def source_of(X):
 
 
 def series_blocks(
-    estimator, source, groups, covariates, emission, *, reset
+    estimator, source, groups, covariates, *, reset
 ) -> SequenceBlocks | LongSequence:
     """Return the sequences of rows, and set or check the columns of the estimator.
 
@@ -119,10 +132,8 @@ def series_blocks(
         Name or index of the column of labels; None of one sequence.
     covariates : str, int, sequence of such, or None
         Columns of the covariates.
-    emission : Emission
-        What is observed given a state.
     reset : bool
-        Whether the columns are set.
+        Whether the columns are set, and labels learned.
 
     Returns
     -------
@@ -145,7 +156,10 @@ def series_blocks(
     names = source.names
     names = None if names is None else [names[j] for j in features]
     check_columns(estimator, Features(len(features), names), reset=reset)
-    columns = (np.array(features), np.array(others, int), emission)
+    if reset:
+        estimator._table = table_of_blocks(estimator, source, features)
+    what = emission_of(estimator), estimator._table
+    columns = (np.array(features), np.array(others, int), *what)
     if places:
         roles = SeriesRoles(places[0], *columns)
         return sequence_blocks(source, roles, allow_nan=True)

@@ -55,6 +55,7 @@ from sktem.hidden_markov.fit_warnings import (
 )
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
 from sktem.hidden_markov.given import (
+    categories_of,
     check_enough,
     check_ignored,
     check_observed_columns,
@@ -389,13 +390,12 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         rows = {"states": states, "covariates": covariates}
         data = {"X": X, "groups": groups, "lengths": lengths, **rows,
                  "sample_weight": sample_weight}  # fmt: skip
-        self._table = None
         if source is None:
-            self._table = table_of(X, groups, lengths, self.emission)
+            self._table = table_of(self, X, groups, lengths)
             X = observed_sequences(self, X, groups, lengths, **rows, reset=True)
-            check_observed_columns(self, X)
         else:
             X = self._blocks(source, groups, lengths, covariates, states, reset=True)
+        check_observed_columns(self, X)
         check_ignored(y, X)
         if groups is None and lengths is None and len(X) == 1:
             warn_of_routing("the rows of a fold count as a single sequence")
@@ -486,7 +486,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             raise TypeError("partial_fit takes rows in memory; fit reads X by blocks")
         X, covariates = without_covariates(X, covariates)
         if first:
-            self._table = table_of(X, groups, lengths, self.emission)
+            self._table = table_of(self, X, groups, lengths)
         X = observed_sequences(
             self, X, groups, lengths, covariates=covariates, reset=first
         )
@@ -577,7 +577,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             "transitions_": params.chain.transitions,
             "emission_params_": params.emission,
             "emission_": model.emission,
-            "categories_": {} if self._table is None else self._table.categories,
+            "categories_": categories_of(self),
         }
         if self.durations is not None:
             attributes["durations_"] = params.chain.durations
@@ -639,8 +639,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 "X is read by blocks, so that sequences are those of groups, a column "
                 "of X, and states is not taken"
             )
-        emission = emission_of(self)
-        X = series_blocks(self, source, groups, covariates, emission, reset=reset)
+        X = series_blocks(self, source, groups, covariates, reset=reset)
         if isinstance(X, LongSequence) and (
             self.durations is not None or self.solver not in WHOLE
         ):

@@ -10,10 +10,10 @@ from sklearn.utils.validation import (
 )
 
 from sktem.choices import check_names
-from sktem.emissions import Columns, Emission
+from sktem.emissions import Categorical, Columns, Emission
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.names import emission_named
-from sktem.emissions.observed import check_observed
+from sktem.emissions.observed import check_counts, check_observed
 from sktem.emissions.tables import Table, is_frame, label_columns
 from sktem.hidden_markov.covariates import checked_covariates
 from sktem.hidden_markov.durations import durations_of
@@ -22,9 +22,10 @@ from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.segment_chain import SegmentParams, staying
 from sktem.hidden_markov.stationary import joined_states, stationary
 from sktem.sequences.given import given_rows, offsets_of
-from sktem.validation import validate_data
+from sktem.validation import validate_data, without_mask
 
 __all__ = [
+    "categories_of",
     "check_enough",
     "check_ignored",
     "check_observed_columns",
@@ -36,6 +37,7 @@ __all__ = [
     "probabilities_of",
     "states_of",
     "table_of",
+    "table_of_blocks",
     "with_given_values",
 ]
 
@@ -50,26 +52,59 @@ def emission_of(estimator) -> Emission:
     return emission_named(estimator.emission)
 
 
-def table_of(X, groups, lengths, emission) -> Table | None:
+def categories_of(estimator) -> dict:
+    """Return the labels of columns, by their indices."""
+    return {} if estimator._table is None else estimator._table.categories
+
+
+def table_of(estimator, X, groups, lengths) -> Table | None:
     """Return how labels become numbers, None for rows of numbers."""
-    X = given_rows(X, groups, lengths).X
-    if len(getattr(X, "shape", ())) != 2 or not min(X.shape):
+    X, emission = given_rows(X, groups, lengths).X, estimator.emission
+    if not (_needs_table(emission) or (is_frame(X) and label_columns(X))):
         return None
-    is_meant = isinstance(emission, Columns) and is_frame(X)
-    if is_frame(X):
-        is_meant = is_meant or len(label_columns(X)) > 0
-    elif getattr(X, "dtype", np.dtype(float)).kind in "OUS":
-        is_meant = "categorical" in (emission, type(emission).__name__.lower())
-    return Table(X, emission) if is_meant else None
+    X = X if is_frame(X) else without_mask(X)
+    if X.ndim != 2 or not min(X.shape):
+        return None
+    return _with_declared(Table(X, emission), estimator)
+
+
+def table_of_blocks(estimator, source, features) -> Table | None:
+    """Return the same of the features of rows that are read by blocks."""
+    emission = estimator.emission
+    if not _needs_table(emission):
+        return None
+    return _with_declared(Table.of_rows(source, emission, features), estimator)
+
+
+def _needs_table(emission):
+    """Return whether an emission is of labels, or of columns that may be named."""
+    is_meant = isinstance(emission, (Categorical, Columns))
+    return is_meant or (isinstance(emission, str) and emission == "categorical")
+
+
+def _with_declared(table, estimator):
+    """Return a table that knows the codes of probabilities to begin with."""
+    given = estimator.emission_init
+    p = np.asarray(given.get("probabilities", 0) if isinstance(given, dict) else 0)
+    if p.ndim == 3 and isinstance(table.emission, Categorical):
+        L, some = p.shape[2], np.any(p != 0, axis=0)
+        counts = L - some[:, ::-1].argmax(axis=1)
+        # Columns with fewer codes than others end with zeros.
+        table.declare(counts if counts.max() == L else np.full(len(counts), L))
+    return table
 
 
 def _rows_of_numbers(estimator, X, reset):
     """Return checked rows, with codes for labels."""
-    if estimator._table is not None and len(getattr(X, "shape", ())) == 2:
+    table = estimator._table
+    if table is not None and not is_frame(X):
+        X = without_mask(X)
+    labelled = is_frame(X) or (table is not None and X.dtype.kind in "OUS")
+    if table is not None and labelled and len(X.shape) == 2:
         _check_feature_names(estimator, X, reset=reset)
         _check_n_features(estimator, X, reset=reset)
-        return estimator._table.encode(X)
-    return validate_data(
+        return table.encode(X)
+    rows = validate_data(
         estimator,
         X,
         reset=reset,
@@ -77,6 +112,7 @@ def _rows_of_numbers(estimator, X, reset):
         order="C",
         ensure_all_finite="allow-nan",
     )
+    return rows if table is None or not table.has_labels else table.encode(rows)
 
 
 def observed_sequences(
@@ -144,8 +180,11 @@ def check_ignored(y, X) -> None:
 
 
 def check_observed_columns(estimator, X) -> None:
-    """Raise if a column of rows in memory has never been observed."""
+    """Raise if a column has never been observed."""
     names = getattr(estimator, "feature_names_in_", None)
+    if not X.in_memory:
+        check_counts(X.n_observed, names, emission_of(estimator))
+        return
     rows = X.X[:, : estimator.n_features_in_]
     check_observed(rows, names, emission_of(estimator))
 
@@ -260,9 +299,14 @@ def check_warm(estimator, n_features, n_covariates) -> None:
         (type(emission), emission.order, getattr(emission, "covariance_type", None))
         for emission in (estimator.emission_, emission_of(estimator))
     ]
+    labels = [
+        {index: known.tolist() for index, known in categories.items()}
+        for categories in (estimator.categories_, categories_of(estimator))
+    ]
     changes = {
         "n_states": len(estimator.start_) != states_of(estimator),
         "emission": kinds[0] != kinds[1],
+        "the labels of X": labels[0] != labels[1],
         "durations": (estimator.durations is None) == hasattr(estimator, "durations_"),
         "the number of columns of X": n_features != estimator.n_features_in_,
         "the number of covariates": n_covariates != estimator._n_covariates,

@@ -54,26 +54,32 @@ class LongSequence(CheckedRows):
         Columns of what is observed, and of the covariates of transitions.
     emission : Emission
         What is observed given a state.
+    table : Table or None, default=None
+        How labels of features become numbers.
     rule : BlockRule, default=BlockRule()
         How it is cut.
     """
 
-    def __init__(self, source: Rows, features, covariates, emission, rule=None):
+    def __init__(
+        self, source: Rows, features, covariates, emission, table=None, rule=None
+    ):
         self.rule = BlockRule() if rule is None else rule
         self.features = features
         self.covariates = covariates
         self.emission = emission
+        self.table = table
         self.ranges: list = []
         self.source, self.names = source, None
-        self.table = CheckedRows(source, self._look, allow_nan=True)
-        if not len(self.table):
+        self.checked = CheckedRows(source, self._look, allow_nan=True)
+        if not len(self.checked):
             raise ValueError("Found array with 0 sample(s): X has no rows")
-        self.lengths, self.starts = self.table.lengths, self.table.starts
-        self.can_take, self.has_nan = source.can_take, self.table.has_nan
-        self.dtype = self.table.dtype
-        self.n_rows = len(self.table)
+        self.lengths, self.starts = self.checked.lengths, self.checked.starts
+        self.can_take, self.has_nan = source.can_take, self.checked.has_nan
+        self.dtype = self.checked.dtype
+        self.n_rows = len(self.checked)
         self.row_counts = np.array([self.n_rows])
-        low, high, sums = (np.array(x) for x in zip(*self.ranges, strict=True))
+        low, high, sums, counts = (np.array(x) for x in zip(*self.ranges, strict=True))
+        self.n_observed = counts.sum(axis=0)
         self.covariate_range = (low.min(axis=0), high.max(axis=0), sums.sum(axis=0))
         #: First rows of the blocks, and the number of rows.
         self.edges = self._edges()
@@ -81,11 +87,18 @@ class LongSequence(CheckedRows):
 
     def _look(self, block):
         """Check a block and take the moments of its covariates."""
-        self.emission.check(np.asarray(block[:, self.features], dtype=np.float64))
+        X = self._encoded(np.asarray(block, dtype=np.float64))
+        self.emission.check(X)
         Z = block[:, self.covariates]
         if np.isnan(Z).any():
             raise ValueError("Input covariates contains NaN.")
-        self.ranges.append((Z.min(axis=0), Z.max(axis=0), Z.sum(axis=0)))
+        moments = Z.min(axis=0), Z.max(axis=0), Z.sum(axis=0)
+        self.ranges.append((*moments, np.count_nonzero(~np.isnan(X), axis=0)))
+
+    def _encoded(self, rows):
+        """Return the features of rows, with codes for labels."""
+        X = np.ascontiguousarray(rows[:, self.features])
+        return X if self.table is None else self.table.encode(X)
 
     def _edges(self):
         if self.can_take:
@@ -111,7 +124,7 @@ class LongSequence(CheckedRows):
             rows = self.source.take(np.arange(self.edges[k], stop))
         else:
             piece = np.flatnonzero(self.lengths > 0)[k]
-            rows = np.concatenate([chunk for _, chunk in self.table.pieces([piece])])
+            rows = np.concatenate([chunk for _, chunk in self.checked.pieces([piece])])
         return np.asarray(rows, dtype=np.float64)[:most]
 
     def block(self, k, most=None) -> ObservedSequences:
@@ -120,7 +133,7 @@ class LongSequence(CheckedRows):
         Rows before it are read again, if rows depend on them.
         """
         rows, order = self._rows(k, most), self.emission.order
-        X = np.ascontiguousarray(rows[:, self.features])
+        X = self._encoded(rows)
         Z = np.ascontiguousarray(rows[:, self.covariates])
         if order:
             past = np.empty((0, len(self.features)))

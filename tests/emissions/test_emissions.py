@@ -285,6 +285,25 @@ def test_smoothing_is_the_penalty(emission):
     assert objective(plain) < objective(best) - 1e-4
 
 
+def test_categories_that_a_state_cannot_have():
+    """They keep the probability 0, and the prior is of the others."""
+    emission = emissions.Categorical(3, smoothing=0.2)
+    X, p = np.array([[0.0], [1.0], [1.0], [2.0]]), np.array([[0.5, 0.5, 0.0]] * 2)
+    p[1] = 1 / 3
+    params = emission.start(X, np.ones((4, 2)))._replace(probabilities=p[:, None])
+    with np.errstate(all="raise"):
+        values = emission.log_density(X, params)
+    np.testing.assert_allclose(values[:, 0], [np.log(0.5)] * 3 + [-np.inf])
+    R = np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
+    found = emission.maximize(emission.statistics(X, R, params), params)
+    prior, masses = 0.2 * 4, np.array([1.5, 2.5])
+    priors = [[prior / 2, prior / 2, 0], [prior / 3] * 3]
+    expected = np.add([[0.5, 1, 0], [0.5, 1, 1]], priors) / (masses + prior)[:, None]
+    np.testing.assert_allclose(found.probabilities[:, 0], expected, rtol=1e-12)
+    assert emission.n_parameters(2, 1, found) == 3
+    assert np.isfinite(emission.penalty(found))
+
+
 @pytest.mark.parametrize("name", ["NegativeBinomial", "Gamma", "VonMises"])
 def test_m_step_by_numerical_maximisation(name):
     emission = getattr(emissions, name)()

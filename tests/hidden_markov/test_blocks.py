@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sktem import HiddenMarkovModel
-from sktem.emissions import Regression
+from sktem.emissions import Categorical, Columns, Regression
 from sktem.hidden_markov import blocks
 from tests.hidden_markov.chains import draw_sequences
 
@@ -30,20 +30,20 @@ def small_blocks(memory_budget):
     memory_budget(rows=100, kept=0)
 
 
-def parquet(path):
+def parquet(path, frame=FRAME):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    table = pa.Table.from_pandas(FRAME)
+    table = pa.Table.from_pandas(frame)
     parquet.write_table(table, path / "rows.parquet", row_group_size=37)
     return path / "rows.parquet"
 
 
-def partitions(path):
+def partitions(path, frame=FRAME):
     dd = pytest.importorskip("dask.dataframe")
     places = np.cumsum(LENGTHS)[[9, 19, 29]].tolist()
-    parts = np.split(np.arange(len(FRAME)), places)
-    return dd.concat([dd.from_pandas(FRAME.iloc[one], npartitions=1) for one in parts])
+    parts = np.split(np.arange(len(frame)), places)
+    return dd.concat([dd.from_pandas(frame.iloc[one], npartitions=1) for one in parts])
 
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -117,6 +117,33 @@ def test_weights_and_rows_before(small_blocks, tmp_path):
     with pytest.raises(ValueError, match="must be positive where"):
         given["sample_weight"] = np.append(0, weights[1:])
         hmm.fit(path, **given)
+
+
+@quiet
+@pytest.mark.parametrize("source", [parquet, partitions])
+def test_labels_and_names_of_columns(source, small_blocks, tmp_path):
+    """Columns are named as in a frame, and labels are those of all rows."""
+    dask = pytest.importorskip("dask")
+    frame = FRAME.assign(z=np.resize([7, 7, -2, np.nan], len(X)))
+    emission = Columns([("l", Categorical(), ["z"]), ("x", "gaussian", ["b", "a"])])
+    expected = model(emission=emission).fit(frame, groups="key")
+    with dask.config.set(scheduler="sync"):
+        rows = source(tmp_path, frame)
+        hmm = model(emission=emission).fit(rows, groups="key")
+        assert hmm.categories_[2].tolist() == [-2, 7]
+        bic = expected.bic(frame, groups="key")
+        assert hmm.bic(rows, groups="key") == pytest.approx(bic, rel=1e-9)
+        np.testing.assert_array_equal(
+            np.concatenate([*hmm.predict(rows, groups="key")]),
+            expected.predict(frame, groups="key"),
+        )
+        lost = source(tmp_path, frame.assign(b=np.nan))
+        with pytest.raises(ValueError, match=r"columns \['b'\]: leave them out"):
+            hmm.fit(lost, groups="key")
+        fewer = Columns(emission.emissions[:1])  # which does not look at it
+        model(emission=fewer).fit(lost, groups="key")
+        with pytest.raises(ValueError, match="columns"):
+            model(emission=Columns([("x", "gaussian", ["c"])])).fit(rows, groups="key")
 
 
 @quiet

@@ -509,6 +509,58 @@ def test_frames_with_labels_are_taken_as_they_come():
         hmm.score(frame.assign(word="snow"), groups="day")
 
 
+def as_codes(X):
+    return emissions.Categorical(4), X
+
+
+def as_lists(X):
+    return "categorical", X.tolist()
+
+
+def below_zero(X):
+    return "categorical", np.where(np.isnan(X), np.nan, X * 3.5 - 7)
+
+
+def as_frame(X):
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    return emissions.Columns([("x", "categorical", ["b", "a"])]), frame
+
+
+def as_text(X):
+    text = np.array(["a", "b", None, "z"], object)
+    return "categorical", text[X.astype(int)]
+
+
+@pytest.mark.parametrize("given", [as_codes, as_lists, below_zero, as_frame, as_text])
+def test_labels_that_are_numbers_are_those_that_occur(given):
+    """Codes with a hole have as many categories as labels have, and the same fit."""
+    rng, states = np.random.default_rng(0), np.arange(300) // 25 % 2
+    X = rng.choice([0.0, 1.0, 3.0], size=(300, 2))
+    X[(states == 1) & (rng.random(300) < 0.7)] = X[:9] = 1.0
+    if given is not as_text:
+        X[[4, 11], 1] = np.nan
+    hmm = HiddenMarkovModel(2, emission="categorical", random_state=0).fit(X)
+    assert hmm.emission_params_.probabilities.shape == (2, 2, 3)
+    emission, rows = given(X)
+    peer = HiddenMarkovModel(2, emission=emission, random_state=0).fit(rows)
+    assert peer.lower_bound_ == pytest.approx(hmm.lower_bound_, abs=1e-6)
+    if given is as_codes:  # all of which may come
+        assert peer.bic(rows) - hmm.bic(X) == pytest.approx(4 * np.log(300), abs=0.1)
+        assert np.isfinite(peer.score(np.full((1, 2), 2.0)))
+        return
+    assert peer.bic(rows) == pytest.approx(hmm.bic(X), abs=1e-3)
+    drawn = np.asarray(peer.sample(60)[0])
+    assert set(drawn.ravel()) == set(np.asarray(rows)[20:].ravel())
+    new = np.full((1, 2), 2.0) if given is not as_text else np.array([["c", "c"]])
+    new = rows.iloc[:1].assign(a=2.0) if given is as_frame else new
+    with pytest.raises(ValueError, match="which the fit has not seen"):
+        peer.score(new)
+    with pytest.raises(ValueError, match="which the fit has not seen"):
+        HiddenMarkovModel(2, emission=emission).partial_fit(rows).partial_fit(new)
+    with pytest.raises(ValueError, match="the labels of X changed"):
+        peer.set_params(warm_start=True).fit(rows[:9])
+
+
 def test_covariances_that_are_reg_covar_are_told():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2)) + 6.0 * (np.arange(300)[:, None] // 20 % 2)

@@ -38,13 +38,15 @@ def fitted(emission, X, values, **options):
     ).fit(X, lengths=LENGTHS)  # fmt: skip
 
 
-def compare(ours, peer, X):
+def compare(ours, peer, X, has_ties=False):
     np.testing.assert_allclose(ours.start_, peer.startprob_, atol=1e-10)
     np.testing.assert_allclose(ours.transitions_, peer.transmat_, atol=1e-10)
     total = ours.score_samples(X, lengths=LENGTHS).sum()
     assert total == pytest.approx(peer.score(X, LENGTHS), rel=1e-12)
-    states = ours.predict(X, lengths=LENGTHS)
-    np.testing.assert_array_equal(states, peer.predict(X, LENGTHS))
+    scores, states = ours.decode(X, lengths=LENGTHS)
+    score, path = peer.decode(X, LENGTHS)
+    assert scores.sum() == pytest.approx(score, rel=1e-12)
+    assert has_ties or (states == path).all()
     probabilities = ours.predict_proba(X, lengths=LENGTHS)
     expected = peer.predict_proba(X, LENGTHS)
     np.testing.assert_allclose(probabilities, expected, atol=1e-10)
@@ -79,7 +81,11 @@ def test_gaussian(kind):
     assert np.abs(fewer.transitions_ - peer.transmat_).max() > 1e-6
 
 
-@pytest.mark.parametrize("name", ["categorical", "poisson", "multinomial"])
+#: Codes that some states, and one that no row, cannot have.
+ZEROS = np.array([[0.7, 0.0, 0.0, 0.3], [0.0, 0.5, 0.0, 0.5], [0.3, 0.4, 0.3, 0.0]])
+
+
+@pytest.mark.parametrize("name", ["categorical", "zeros", "poisson", "multinomial"])
 def test_counts_and_labels(name):
     rng, n = np.random.default_rng(0), sum(LENGTHS)
     X, emission, init, peer, theirs = {
@@ -87,6 +93,11 @@ def test_counts_and_labels(name):
             rng.integers(4, size=(n, 1)), name,
             {"probabilities": (p := rng.dirichlet(np.ones(4), size=3))[:, None]},
             hmm.CategoricalHMM(3, **FIXED), {"emissionprob_": p},
+        ),
+        "zeros": lambda: (
+            rng.choice([0, 1, 3], size=(n, 1)), "categorical",
+            {"probabilities": ZEROS[:, None]},
+            hmm.CategoricalHMM(3, **FIXED), {"emissionprob_": ZEROS},
         ),
         "poisson": lambda: (
             rng.poisson(5, size=(n, 2)), name,
@@ -101,10 +112,17 @@ def test_counts_and_labels(name):
     }[name]()  # fmt: skip
     fitted_peer(peer, X, **theirs)
     ours = fitted(emission, X, init)
-    compare(ours, peer, X)
+    compare(ours, peer, X, has_ties=name == "zeros")
     (field,), (attribute,) = init, theirs
     found = np.squeeze(getattr(ours.emission_params_, field))
     np.testing.assert_allclose(found, getattr(peer, attribute), atol=1e-9)
+    if name == "zeros":
+        assert (found[ZEROS == 0] == 0).all()
+        assert (found[ZEROS > 0] > 0).all()
+        assert ours.emission_.n_parameters(3, 1, ours.emission_params_) == 4
+        wrong = ZEROS[[0, 0, 0]]
+        with pytest.raises(ValueError, match="zeros of .* exclude all its paths"):
+            fitted(emission, X, {"probabilities": wrong[:, None]})
     if name == "multinomial":
         assert ours.sample(50)[0].sum(axis=1).tolist() == [12.0] * 50
 

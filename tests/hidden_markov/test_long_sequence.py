@@ -42,7 +42,7 @@ def long(kind, path, rows, covariates, emission):
     source = as_rows(pieces(kind, path, rows))
     features = np.array([j for j in range(rows.shape[1]) if j not in covariates])
     columns = (features, np.array(covariates, int), emission)
-    return LongSequence(source, *columns, BlockRule(rows=37))
+    return LongSequence(source, *columns, rule=BlockRule(rows=37))
 
 
 @quiet
@@ -118,14 +118,15 @@ def test_what_is_refused(tmp_path):
     for options in ({"solver": "online"}, {"durations": "poisson"}):
         with pytest.raises(ValueError, match="one sequence that is read by blocks"):
             HiddenMarkovModel(2, **options).fit(path)
+    with pytest.raises(ValueError, match=r"columns \[1\]: leave them out"):
+        lost = np.where([True, False], X, np.nan)
+        HiddenMarkovModel(2).fit(pieces("npy", tmp_path, lost))
     hmm = HiddenMarkovModel(2, max_iter=1, tol=1.0, random_state=0).fit(X)
     with pytest.raises(TypeError, match="X would be read by blocks"):
         hmm.decode(path)
     source = as_rows(lambda: iter([X]))
     with pytest.raises(ValueError, match="write row groups"):
-        LongSequence(
-            source, np.array([0]), np.empty(0, int), Gaussian(), BlockRule(most=100)
-        )
-    assert isinstance(
-        series_blocks(hmm, source, None, None, Gaussian(), reset=True), LongSequence
-    )
+        columns = np.array([0]), np.empty(0, int), Gaussian()
+        LongSequence(source, *columns, rule=BlockRule(most=100))
+    found = series_blocks(hmm, source, None, None, reset=True)
+    assert isinstance(found, LongSequence)
