@@ -10,7 +10,7 @@ from sklearn.utils import validation
 
 from sktem import budget
 
-__all__ = ["validate_data", "without_mask"]
+__all__ = ["text_places", "validate_data", "without_mask", "without_na"]
 
 #: Whether scikit-learn asks frames other than those of pandas for an exchange protocol
 #: to learn the names of columns, which newer ones do not offer.
@@ -39,9 +39,14 @@ class _Exchanged:
 
 
 def without_mask(X):
-    """Return X as an array, with NaN in the place of masked entries."""
+    """Return X as an array, with NaN in the place of masked entries.
+
+    Of lists with text it is one of objects, so that numbers stay numbers.
+    """
     if not isinstance(X, np.ma.MaskedArray):
-        return np.asarray(X)
+        array = np.asarray(X)
+        is_text = array.dtype.kind in "US" and not hasattr(X, "dtype")
+        return np.asarray(X, dtype=object) if is_text else array
     if not np.ma.is_masked(X):
         return X.data
     values = X.data.astype(np.result_type(X.dtype, np.float32))
@@ -98,24 +103,53 @@ def validate_data(estimator, X="no_validation", *args, **kwargs):
         X = without_mask(X)
     text_is_meant = kwargs.get("skip_check_array", False)
     if not text_is_meant and (names := text_columns(X)):
-        grouped = "groups" in inspect.signature(estimator.fit).parameters
-        advice = ", or pass the labels of subjects as groups" if grouped else ""
-        if any(np.asarray(X[name]).dtype.kind in "mM" for name in names):
-            advice = f", dates for example as numbers of days{advice}"
-        raise ValueError(
-            f"The columns {names} of X do not hold numbers: leave them out or encode "
-            f"them{advice}."
-        )
+        has_dates = any(np.asarray(X[name]).dtype.kind in "mM" for name in names)
+        raise _text_error(estimator, names, has_dates)
     frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
     if BY_PROTOCOL and frame and not hasattr(X, "iloc"):
         X = _Exchanged(X)
     try:
         return validation.validate_data(estimator, X, *args, **kwargs)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        if "NAType" in str(error):
+            return validate_data(estimator, without_na(X), *args, **kwargs)
+        if "could not convert string" in str(error) and np.ndim(X) == 2:
+            raise _text_error(estimator, text_places(X)) from None
         place = _not_finite(X, str(error))
         if not place:
             raise
         raise ValueError(f"{str(error).splitlines()[0]} It is in {place}.") from None
+
+
+def _text_error(estimator, names, has_dates=False):
+    """Return the error about columns that are not numbers."""
+    grouped = "groups" in inspect.signature(estimator.fit).parameters
+    advice = ", or pass the labels of subjects as groups" if grouped else ""
+    if has_dates:
+        advice = f", dates for example as numbers of days{advice}"
+    return ValueError(
+        f"The columns {names} of X do not hold numbers: leave them out or encode "
+        f"them{advice}."
+    )
+
+
+def text_places(X):
+    """Return the indices of the columns of an array or a list that hold text."""
+    places = []
+    for j, column in enumerate(without_na(X).T):
+        try:
+            column.astype(np.float64)
+        except ValueError:
+            places.append(j)
+    return places
+
+
+def without_na(X):
+    """Return objects with NaN in the place of pandas' NA."""
+    values = np.array(X, dtype=object)
+    is_na = np.frompyfunc(lambda value: type(value).__name__ == "NAType", 1, 1)
+    values[is_na(values).astype(bool)] = np.nan
+    return values
 
 
 def _not_finite(X, message):

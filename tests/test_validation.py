@@ -2,15 +2,19 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from sktem import (
     ARDLogisticClassifier,
     DeformableTemplateEstimator,
+    HiddenMarkovModel,
     LatentBoltzmannMachine,
+    MixtureOutlierDetector,
     NonlinearMixedEffectsRegressor,
     RobustPoissonRegressor,
     StochasticEM,
     StochasticEMGaussianMixture,
+    StochasticEMMixture,
 )
 from sktem.models import RandomInterceptModel
 
@@ -83,3 +87,31 @@ def test_numbers_as_objects_pass():
     objects = StochasticEMGaussianMixture(2, random_state=0, tol=0.1)
     objects.fit(frame.astype(object))
     np.testing.assert_array_equal(plain.means_, objects.means_)
+
+
+TABLES = [
+    StochasticEMGaussianMixture(random_state=0),
+    StochasticEMMixture(random_state=0),
+    HiddenMarkovModel(1, random_state=0),
+    MixtureOutlierDetector(1, random_state=0),
+]
+
+
+@pytest.mark.parametrize("estimator", TABLES, ids=lambda one: type(one).__name__)
+def test_objects_and_lists(estimator):
+    """NA of pandas is NaN, and columns of text are named by their index."""
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    X[::7, 1] = np.nan
+    objects = X.astype(object)
+    objects[np.isnan(X)] = pandas.NA
+    scores = clone(estimator).fit(X).score_samples(X)
+    for rows in (objects, objects.tolist()):
+        found = clone(estimator).fit(rows)
+        np.testing.assert_array_equal(found.score_samples(rows), scores)
+    objects[3, 1] = "high"
+    for rows in (objects, objects.tolist()):
+        with pytest.raises(ValueError, match=r"columns \[1\] of X do not hold numbers"):
+            clone(estimator).fit(rows)
+    with pytest.raises(ValueError, match="contains NaN"):
+        RobustPoissonRegressor().fit(objects[[0, 1]], [0, 1])

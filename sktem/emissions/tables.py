@@ -341,7 +341,7 @@ def _as_numbers(column):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     values = np.asarray(column)
     if values.dtype.kind == "O":
-        values = np.array([np.nan if v is None else v for v in values], dtype=object)
+        values = np.where(_missing(values), np.nan, values)
     return values.astype(np.float64)
 
 

@@ -129,8 +129,8 @@ def needed_in_memory(estimator, X, reason, source_of=found_rows):
     """Raise if X would have to be read by blocks."""
     if not isinstance(X, np.ndarray) and source_of(X) is not None:
         raise TypeError(
-            f"fit of {type(estimator).__name__} needs X in memory, as an array or a "
-            f"data frame: {reason}. Pass a sample of the rows, or all as an array"
+            f"{type(estimator).__name__} needs X in memory, as an array or a data "
+            f"frame: {reason}. Pass a sample of the rows, or all as an array"
         )
 
 

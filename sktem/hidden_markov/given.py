@@ -63,7 +63,7 @@ def table_of(estimator, X, groups, lengths) -> Table | None:
     if not (_needs_table(emission) or (is_frame(X) and label_columns(X))):
         return None
     X = X if is_frame(X) else without_mask(X)
-    if X.ndim != 2 or not min(X.shape):
+    if len(X.shape) != 2 or not min(X.shape):
         return None
     return _with_declared(Table(X, emission), estimator)
 

@@ -277,7 +277,7 @@ class StochasticEMMixture(MixtureEstimator):
 
     def _as_rows(self, X, reset, ensure_min_samples):
         """Return a table as rows of float64."""
-        if isinstance(X, np.ma.MaskedArray):
+        if isinstance(X, (np.ma.MaskedArray, list, tuple)):
             X = without_mask(X)
         labelled = is_frame(X) or str(getattr(X, "dtype", "")) == "object"
         if reset and len(getattr(X, "shape", ())) == 2:

@@ -11,6 +11,7 @@ from sktem.emissions.spread import doubt_of_covariances
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixture.given import some_rows
+from sktem.rows.held import carrier_of
 
 __all__ = ["doubt_of_components", "warn_of_components"]
 
@@ -62,7 +63,13 @@ def effective_rows(model, params, X, sample_weight):
         return len(X) * params.weights
     weights = sample_weight / sample_weight.max()
     squares = weights**2
-    s, _ = model.expected_statistics(X, params, squares)
-    mass = np.maximum(s[: model.n_components], 0.0) * squares.sum()
+    masses = partial(_masses, model=model, params=params)
+    mass = np.maximum(carrier_of(X).summed(masses, squares)[0], 0.0)
     totals = weights.sum() * params.weights
     return np.divide(totals**2, mass, out=np.zeros_like(mass), where=mass > 0)
+
+
+def _masses(X, *, weights, model, params):
+    """Return the weight of each component in a block of rows."""
+    s, _ = model.expected_statistics(X, params, weights)
+    return (s[: model.n_components] * weights.sum(),)

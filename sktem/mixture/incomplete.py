@@ -30,6 +30,7 @@ from sktem.emissions.patterns import grouped
 from sktem.kernels.blocks import plain
 from sktem.mixture.emission_model import responsibilities
 from sktem.mixture.kernels import e_step as kernels
+from sktem.rows.filtered import filtered
 from sktem.rows.held import carrier_of
 
 __all__ = [
@@ -66,15 +67,24 @@ def has_holes(X) -> bool:
 def observed_rows(X, weights):
     """Return the rows of which something is observed, and their weights.
 
-    Of others nothing is learned. They stay where rows are read by blocks.
+    Of others nothing is learned.
     """
     rows = carrier_of(X)
-    if rows.array is None or not has_holes(X):
+    if rows.holds_tensors or not has_holes(X):
         return X, weights
-    observed = ~np.isnan(X).all(axis=1)
-    if observed.all():
+    if rows.in_memory:
+        observed = _is_observed(X)
+        kept = X if observed.all() else X[observed]
+    else:
+        kept, observed = filtered(rows, _is_observed)
+    if len(kept) == len(rows):
         return X, weights
-    return X[observed], None if weights is None else weights[observed]
+    return kept, None if weights is None else weights[observed]
+
+
+def _is_observed(X):
+    """Return which rows have something that is observed."""
+    return ~np.isnan(X).all(axis=1)
 
 
 def _components(params):

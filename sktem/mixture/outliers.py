@@ -14,9 +14,9 @@ from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
+from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.left_out import left_out_scores
 from sktem.mixture.scaled import ScaledMixtureEstimator, possible_components
-from sktem.validation import validate_data
 
 __all__ = ["MixtureOutlierDetector"]
 
@@ -157,7 +157,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         MixtureOutlierDetector
             The fitted estimator.
         """
-        X = self._rows(X, reset=True, ensure_min_samples=2)
+        X, _ = self._observed(self._rows(X, reset=True, ensure_min_samples=2))
         self._scaled = self._new_mixture(possible_components(self.n_components, X))
         self._scaled.fit(X)
         learner = self._scaled.learner
@@ -188,7 +188,9 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
             The estimator, ready to predict.
         """
         first = not hasattr(self, "_scaled")
-        X = self._rows(X, reset=first)
+        X, _ = observed_rows(self._rows(X, reset=first), None)
+        if not len(X):
+            return self
         if first:
             self._scaled = self._new_mixture(self.n_components)
             self._recent = X[:0]
@@ -201,14 +203,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         """Return rows of float64."""
         if reset:
             self._check_parameters()
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=np.float64,
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=ensure_min_samples,
-        )
+        return self._inputs(X, reset, ensure_min_samples)
 
     def _check_parameters(self):
         super()._check_parameters()

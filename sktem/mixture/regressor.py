@@ -22,13 +22,13 @@ from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.estimators.weights import checked_weights
 from sktem.exceptions import FitWarning
+from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.left_out import widened_outputs
 from sktem.mixture.scaled import (
     PRIOR_ROWS,
     ScaledMixtureEstimator,
     possible_components,
 )
-from sktem.validation import validate_data
 
 __all__ = ["GaussianMixtureRegressor"]
 
@@ -227,6 +227,8 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
             The fitted estimator.
         """
         rows, weights = self._rows(X, y, sample_weight, reset=True)
+        outputs = [f"y[{j}]" for j in range(self.n_outputs_)]
+        rows, weights = self._observed(rows, weights, outputs)
         self._scaled = self._new_mixture(rows, weights).fit(rows, weights)
         self._widened, self.widening_ = widened_outputs(
             self._scaled.mixture,
@@ -262,6 +264,9 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         """
         first = not hasattr(self, "_scaled")
         rows, weights = self._rows(X, y, sample_weight, reset=first)
+        rows, weights = observed_rows(rows, weights)
+        if not len(rows):
+            return self
         if first:
             self._scaled = self._new_mixture(None, None)
         self._scaled.partial_fit(rows, weights)
@@ -276,9 +281,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
                 "This GaussianMixtureRegressor estimator requires y to be passed, but "
                 "the target y is None"
             )
-        X = validate_data(
-            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
-        )
+        X = self._inputs(X, reset)
         y = check_array(
             y,
             dtype=np.float64,
@@ -335,9 +338,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
     def _outputs(self, X):
         """Yield the mixtures of the outputs of blocks of rows."""
         mixture = self.mixture_
-        X = validate_data(
-            self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
-        )
+        X = self._inputs(X, reset=False)
         d, m = self.n_features_in_, self.n_outputs_
         model, params = mixture._as_emissions()
         gaussian = params.emission
@@ -469,10 +470,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         """
         inputs = self.mixture_.marginal(np.arange(self.n_features_in_))
         if y is None:
-            X = validate_data(
-                self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
-            )
-            return inputs.score_samples(X)
+            return inputs.score_samples(self._inputs(X, reset=False))
         rows, _ = self._rows(X, y, None, reset=False)
         joint = self.mixture_.score_samples(rows)
         return joint - inputs.score_samples(rows[:, : self.n_features_in_])

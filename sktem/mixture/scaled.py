@@ -12,13 +12,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktem.choices import KnownParametersMixin, check_choice, check_number
 from sktem.emissions.gaussian import Gaussian, GaussianParams
+from sktem.emissions.observed import check_observed
+from sktem.estimators.by_blocks import needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.emission_model import EmissionMixtureParams
 from sktem.mixture.estimator import StochasticEMGaussianMixture
+from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.prior import GaussianMixturePrior
 from sktem.mixture.stream import FIRST_ROWS
+from sktem.validation import validate_data
 
 __all__ = [
     "PRIOR_ROWS",
@@ -67,6 +71,8 @@ PRIOR_ROWS = PriorRows()
 def possible_components(n_components, rows):
     """Return the number of components, at most that of distinct rows, with a warning.
 
+    Rows of which nothing is observed are none.
+
     Parameters
     ----------
     n_components : int
@@ -79,8 +85,10 @@ def possible_components(n_components, rows):
     int
         Components that are possible.
     """
-    few = len(rows) <= 10 * n_components
-    distinct = len(np.unique(rows, axis=0)) if few else n_components
+    if len(rows) > 10 * n_components:
+        return n_components
+    rows, _ = observed_rows(rows, None)
+    distinct = max(len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0)), 1)
     if distinct >= n_components:
         return n_components
     warn_user(
@@ -122,6 +130,28 @@ class ScaledMixtureEstimator(
         check_number("n_components", self.n_components, Integral, 1)
         check_number("n_init", self.n_init, Integral, 1)
         check_choice("covariance_type", self.covariance_type, ("full", "tied", "diag"))
+
+    def _inputs(self, X, reset, ensure_min_samples=1):
+        """Return rows of float64; NaN is not observed."""
+        reason = "fit leaves its rows out one by one, partial_fit takes parts of them"
+        needed_in_memory(self, X, reason)
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=ensure_min_samples,
+        )
+
+    def _observed(self, rows, weights=None, names=()):
+        """Return rows of which something is observed; raise of columns that are not.
+
+        Names are those of columns beyond the features.
+        """
+        features = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        check_observed(rows, np.array([*features, *names], dtype=object))
+        return observed_rows(rows, weights)
 
     def _scaled_mixture(self, n_components, **options):
         """Return the mixture to fit, with `n_components` components."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from sktem import budget
 from sktem.rows.base import ChangedRowsError, Rows, aligned, as_iterator
+from sktem.validation import text_places, without_na
 
 __all__ = [
     "CheckedRows",
@@ -363,13 +364,13 @@ def _numbers_of_piece(source, index, n_columns):
     where = source.where(index)
     with closing(as_iterator(source.piece(index))) as chunks:
         for chunk in chunks:
-            array = numbers_of_chunk(chunk, n_columns, where)
+            array = numbers_of_chunk(chunk, n_columns, where, source.names)
             n_columns = array.shape[1]
             if len(array):
                 yield array
 
 
-def numbers_of_chunk(chunk, n_columns, where):
+def numbers_of_chunk(chunk, n_columns, where, names=None):
     """Return a chunk as an array of float32 or float64."""
     array = np.asarray(chunk)
     if array.ndim != 2:
@@ -379,7 +380,7 @@ def numbers_of_chunk(chunk, n_columns, where):
     if n_columns is not None and array.shape[1] != n_columns:
         raise ValueError(f"{where} has {array.shape[1]} columns, expected {n_columns}")
     if array.dtype not in (np.float32, np.float64):
-        array = _as_float64(array, where)
+        array = _as_float64(array, where, names)
     return array
 
 
@@ -391,14 +392,17 @@ def _joined(parts):
     return numbers, rows
 
 
-def _as_float64(array, where):
+def _as_float64(array, where, names):
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {where} has {array.dtype}")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
+        if "NAType" in str(error):
+            return _as_float64(without_na(array), where, names)
+        columns = [j if names is None else names[j] for j in text_places(array)]
         raise ValueError(
-            f"{where} does not hold numbers: {error}. Give labels as codes (such as "
-            "0, 1, 2); of data frames in memory mixtures and hidden Markov models take "
-            "them as they are"
+            f"{where} does not hold numbers in the columns {columns}: {error}. Give "
+            "labels as codes (such as 0, 1, 2); of data frames in memory mixtures and "
+            "hidden Markov models take them as they are"
         ) from error

@@ -46,7 +46,7 @@ class Partition(NamedTuple):
     def numbers(self, raw):
         """Return the rows as float32 or float64."""
         array = as_array(raw, self.names, self.name, self.coded)
-        return numbers_of_chunk(array, self.n_columns, self.name)
+        return numbers_of_chunk(array, self.n_columns, self.name, self.names)
 
     def then(self, function) -> Partition:
         """Return this with one more function of the rows."""
@@ -68,7 +68,7 @@ class Partition(NamedTuple):
         if chosen is not None:
             array = array[chosen]
             beside = None if beside is None else beside[chosen]
-        array = numbers_of_chunk(array, self.n_columns, self.name)
+        array = numbers_of_chunk(array, self.n_columns, self.name, self.names)
         if self.function is not None:
             arguments = (array,) if beside is None else (array, beside)
             array = self.function(*arguments)

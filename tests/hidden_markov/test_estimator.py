@@ -526,12 +526,19 @@ def as_frame(X):
     return emissions.Columns([("x", "categorical", ["b", "a"])]), frame
 
 
+def as_polars(X):
+    polars = pytest.importorskip("polars")
+    return "categorical", polars.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+
+
 def as_text(X):
     text = np.array(["a", "b", None, "z"], object)
     return "categorical", text[X.astype(int)]
 
 
-@pytest.mark.parametrize("given", [as_codes, as_lists, below_zero, as_frame, as_text])
+@pytest.mark.parametrize(
+    "given", [as_codes, as_lists, below_zero, as_frame, as_polars, as_text]
+)
 def test_labels_that_are_numbers_are_those_that_occur(given):
     """Codes with a hole have as many categories as labels have, and the same fit."""
     rng, states = np.random.default_rng(0), np.arange(300) // 25 % 2
@@ -551,8 +558,9 @@ def test_labels_that_are_numbers_are_those_that_occur(given):
     assert peer.bic(rows) == pytest.approx(hmm.bic(X), abs=1e-3)
     drawn = np.asarray(peer.sample(60)[0])
     assert set(drawn.ravel()) == set(np.asarray(rows)[20:].ravel())
-    new = np.full((1, 2), 2.0) if given is not as_text else np.array([["c", "c"]])
-    new = rows.iloc[:1].assign(a=2.0) if given is as_frame else new
+    new = np.array([["c", "c"]]) if given is as_text else np.full((1, 2), 2.0)
+    if given in (as_frame, as_polars):
+        new = type(rows)({"a": [2.0], "b": [1.0]})
     with pytest.raises(ValueError, match="which the fit has not seen"):
         peer.score(new)
     with pytest.raises(ValueError, match="which the fit has not seen"):

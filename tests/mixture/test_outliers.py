@@ -4,8 +4,10 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktem import MixtureOutlierDetector
@@ -104,7 +106,26 @@ def test_constant_columns_and_few_rows():
     assert np.isfinite(few.score_samples(X)).all()
 
 
+def test_rows_of_which_nothing_is_observed_count_for_nothing():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    holes = np.insert(X, np.repeat([0, 20, 60], 9), np.nan, axis=0)
+    for options in ({}, {"contamination": 0.1, "n_components": 1}):
+        detector = MixtureOutlierDetector(random_state=0, **options)
+        levels = [clone(detector).fit(rows).offset_ for rows in (X, holes)]
+        levels += [clone(detector).partial_fit(rows).offset_ for rows in (X, holes)]
+        np.testing.assert_allclose(levels[1::2], levels[::2], rtol=1e-12)
+    twice = np.vstack([X[:1], X[:1], np.full((5, 2), np.nan)])
+    with pytest.warns(FitWarning, match="the 1 distinct rows: 1 are fitted"):
+        MixtureOutlierDetector(2).fit(twice)
+    detector = MixtureOutlierDetector().partial_fit(holes[:9])
+    assert not hasattr(detector, "mixture_")
+
+
 def test_errors():
+    with pytest.raises(ValueError, match=r"of the columns \['b'\]: leave them out"):
+        MixtureOutlierDetector().fit(pd.DataFrame({"a": [1.0, 2], "b": [np.nan] * 2}))
+    with pytest.raises(TypeError, match="Detector needs X in memory.*partial_fit"):
+        MixtureOutlierDetector().fit([groups(), groups()])
     with pytest.raises(ValueError, match=r"\(0, 0.5\]"):
         MixtureOutlierDetector(contamination=0.7).fit(groups())
     with pytest.raises(ValueError, match="contamination"):

@@ -211,6 +211,21 @@ def test_intervals_of_few_rows_hold_for_new_rows(covariance_type):
     assert np.mean(abs(y[300:] - middle) < narrow) < inside - 0.01
 
 
+def test_rows_of_which_nothing_is_observed_count_for_nothing():
+    X, y = waves(40)
+    places = np.repeat([0, 20, 40], 5)
+    X_holes = np.insert(X, places, np.nan, axis=0)
+    y_holes = np.insert(y, places, np.nan)
+    weights = np.insert(np.arange(1.0, 41.0), places, 7.0)
+    one = GaussianMixtureRegressor(2, random_state=0)
+    one.fit(X, y, sample_weight=np.arange(1.0, 41.0))
+    peer = clone(one).fit(X_holes, y_holes, sample_weight=weights)
+    assert peer.widening_ == pytest.approx(one.widening_, rel=1e-9)
+    np.testing.assert_allclose(peer.predict_std(X_holes[5:20]), one.predict_std(X[:15]))
+    with pytest.raises(ValueError, match=r"columns \['y\[0\]'\]: leave them out"):
+        one.fit(X, np.full(40, np.nan))
+
+
 def test_weights_and_holes_widen_as_rows_do(memory_budget):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 4))

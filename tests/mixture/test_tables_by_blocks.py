@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
-from sktem import StochasticEMMixture
+from sktem import StochasticEMGaussianMixture, StochasticEMMixture
 from sktem.emissions import Categorical, Columns, NegativeBinomial
 from tests.rows.adapters import Chunked, npy_files, table
 
@@ -34,10 +35,9 @@ def labels(seed=0, values=(1.0, 2.0, 4.0)):
     return X
 
 
-def mixture(n_components=2, emission="categorical", **options):
-    return StochasticEMMixture(
-        n_components, emission=emission, random_state=0, **options
-    )
+def mixture(n_components=2, emission="categorical", random_state=0, **options):
+    options["random_state"] = random_state
+    return StochasticEMMixture(n_components, emission=emission, **options)
 
 
 @by_source
@@ -89,6 +89,32 @@ def test_labels_of_an_array_are_those_of_its_rows_by_blocks(source, tmp_path):
         answer = fitted.predict(rows)
         answer = answer.compute() if source == "Dask" else np.concatenate([*answer])
         assert_array_equal(answer, fitted.predict(part))
+
+
+@by_source
+@pytest.mark.parametrize("name", ["labels", "gaussian", "online"])
+def test_rows_of_which_nothing_is_observed_count_for_nothing(source, name, tmp_path):
+    rng = np.random.default_rng(1)
+    X = labels() if name == "labels" else rng.normal(size=(300, 3))
+    X[rng.random(300) < 0.3] = X[100:180] = np.nan
+    n = np.count_nonzero(~np.isnan(X).all(axis=1))
+    new = mixture()
+    if name != "labels":
+        new = StochasticEMGaussianMixture(2, random_state=0)
+    if name == "online":
+        new.set_params(solver="online", max_iter=5, tol=0)
+    rows, weights = SOURCES[source](X, tmp_path), np.arange(1.0, 301.0)
+    for weight in (None, weights) if name != "online" else (None,):
+        one = clone(new).fit(rows, sample_weight=weight)
+        peer = clone(new).fit(X, sample_weight=weight)
+        assert one.n_samples_seen_ == peer.n_samples_seen_ == n
+        if name == "online":  # whose batches depend on how rows are read
+            continue
+        assert_allclose(one.weights_, peer.weights_, rtol=1e-7)
+        assert_allclose(one.lower_bound_, peer.lower_bound_, rtol=1e-9)
+        assert one.bic(rows, weight) == pytest.approx(peer.bic(X, weight), rel=1e-9)
+    with pytest.raises(ValueError, match="nothing has been observed of the columns"):
+        clone(new).fit(SOURCES[source](np.full((300, 3), np.nan), tmp_path))
 
 
 @by_source

@@ -171,7 +171,7 @@ def test_wrong_chunks():
         ([X, X[:, :2]], "piece 1 of X has 2 columns, expected 3"),
         ([X, X[:, 0]], "chunks of shape .*expected 2 dimensions"),
         ([X, X.astype(complex)], "Complex data not supported"),
-        ([X, X.astype(str).astype(object) + "a"], "does not hold numbers"),
+        ([X, X.astype(str).astype(object) + "a"], r"in the columns \[0, 1, 2\]"),
     ):
         with pytest.raises(ValueError, match=message):
             CheckedRows(Chunks(parts))
@@ -185,6 +185,18 @@ def test_missing_values_and_text_in_tables():
     text = pyarrow.table({"a": [1.0, 2.0], "b": ["x", "y"]})
     with pytest.raises(ValueError, match=r"columns \['b'\] of X do not hold numbers"):
         CheckedRows(as_rows(text))
+
+
+def test_missing_values_of_pandas_in_chunks():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": pandas.array([1, None, 3]), "b": [1.5, 2.0, 2.5]})
+    rows = CheckedRows(as_rows(lambda: iter([frame])), allow_nan=True)
+    np.testing.assert_array_equal(rows.take([1, 2]), [[np.nan, 2.0], [3.0, 2.5]])
+    with pytest.raises(ValueError, match="contains NaN: in row 1, column 0"):
+        CheckedRows(as_rows(lambda: iter([frame])))
+    words = frame.assign(c=list("xyz"))
+    with pytest.raises(ValueError, match=r"numbers in the columns \['c'\]"):
+        CheckedRows(as_rows(lambda: iter([words])))
 
 
 def test_chunks_with_other_names():
