@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class FilteredRows(Rows):
         self.n_pieces = len(checked.lengths)
         self.can_take = checked.can_take
         self.can_read_twice = checked.source.can_read_twice
-        self.places = np.flatnonzero(mask) if self.can_take else None
+        self.places: Any = np.flatnonzero(mask) if self.can_take else None
 
     def where(self, index):
         """Return the name of a piece."""
@@ -50,7 +51,7 @@ class FilteredRows(Rows):
         return self.checked.take(self.places[indices])
 
 
-def filtered(rows: CheckedRows, function) -> tuple[CheckedRows, np.ndarray]:
+def filtered(rows: Any, function) -> tuple[Any, np.ndarray]:
     """Return the rows for which a function is true, and which of all they are.
 
     Parameters
