@@ -45,7 +45,7 @@ def without_mask(X):
     """
     if not isinstance(X, np.ma.MaskedArray):
         array = np.asarray(X)
-        is_text = array.dtype.kind in "US" and not hasattr(X, "dtype")
+        is_text = array.dtype.kind in "US" and isinstance(X, (list, tuple))
         return np.asarray(X, dtype=object) if is_text else array
     if not np.ma.is_masked(X):
         return X.data

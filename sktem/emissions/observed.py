@@ -26,7 +26,7 @@ def check_observed(X, names=None, emission=None) -> None:
 
 
 def check_counts(n_observed, names=None, emission=None) -> None:
-    """Raise as :func:`check_observed`, given counts of what is observed by column."""
+    """Raise if the count of observed values of a column is zero."""
     never = n_observed == 0
     if isinstance(emission, Columns):
         used = np.concatenate([columns for _, _, columns in emission.emissions])
