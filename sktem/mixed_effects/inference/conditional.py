@@ -29,7 +29,8 @@ class ModeSearch(NamedTuple):
     least_gain : float
         Twice the gain of a step below which a search ends.
     smallest_gain : float
-        Twice the gain of a step below which it is at its mode.
+        Twice the gain of a step below which it is at its mode, and ends if the step
+        leads down.
     rows_at_once : int
         Rows that are evaluated at once.
     away : float
@@ -105,12 +106,12 @@ def _modes_of_block(model, params, X, Z):
     Z = np.where((given >= central)[:, None], Z, means)
     value, slope, hessian = _derivatives(model, X, params, Z, units)
     damping, longest = np.zeros(n), np.full(n, MODES.longest_step)
-    short = np.zeros(n, dtype=bool)
+    short, lost = np.zeros((2, n), dtype=bool)
     for _ in range(MODES.most_iterations):
         curvatures, axes = _positive(-hessian)
         along = np.einsum("nij,ni->nj", axes, slope)
         gain = (along**2 / curvatures).sum(axis=1)
-        if (gain < MODES.least_gain).all():
+        if (lost | (gain < MODES.least_gain)).all():
             break
         step = np.einsum("nij,nj->ni", axes, along / (curvatures + damping[:, None]))
         lengths = np.linalg.norm(step, axis=1).clip(1e-300)
@@ -121,6 +122,8 @@ def _modes_of_block(model, params, X, Z):
         proposed = Z + step * units
         new, new_slope, new_hessian = _derivatives(model, X, params, proposed, units)
         better = new >= value  # False for NaN
+        # Differences of integrated equations do not tell so small a slope.
+        lost |= ~better & (gain < MODES.smallest_gain)
         Z = np.where(better[:, None], proposed, Z)
         value = np.where(better, new, value)
         slope = np.where(better[:, None], new_slope, slope)

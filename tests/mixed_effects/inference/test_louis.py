@@ -8,6 +8,7 @@ from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import ODE, OneCompartment, read_nonmem
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.given_data import given
+from sktem.mixed_effects.inference import conditional
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import (
     ImportanceDraws,
@@ -206,8 +207,14 @@ def absorbed(t, A, p):
     return -flow, flow - p.CL / p.V * A[1]
 
 
-def test_errors_of_integrated_equations_are_those_of_the_closed_form():
-    # Steps of the integration, several between two records, change with parameters.
+EQUATIONS = {
+    "parameters": ["CL", "V", "KA"], "n_states": 2, "output": lambda A, p: A[1] / p.V,
+}  # fmt: skip
+
+
+def absorption(model):
+    """The problem of ten subjects with an oral dose, and parameters."""
+    # Steps of an integration, several between two records, change with parameters.
     n, times = 10, np.array([0.0, 1, 4, 24, 48, 72])
     rng, closed = np.random.default_rng(0), OneCompartment("first-order")
     frame = {
@@ -217,27 +224,53 @@ def test_errors_of_integrated_equations_are_those_of_the_closed_form():
     CL = 1.5 * np.exp(0.3 * rng.standard_normal(n))
     f = closed.predict(frame, {"CL": CL, "V": 30.0, "KA": 1.5})
     frame["DV"] = f * (1 + 0.1 * rng.standard_normal(6 * n))
+    settings = NonlinearMixedEffectsRegressor(
+        model, parameters={"CL": 1.5, "V": 30.0, "KA": 1.5}, omega=["CL"],
+        residual_error="proportional", fixed={"b": 0.1},
+    )  # fmt: skip
+    problem = Problem.of(settings, given(settings, read_nonmem(frame), reset=True))
+    return problem, problem.model.start._replace(
+        coefficients=np.log([1.5]), numeric=np.log([30.0, 1.5]),
+        omega=np.array([[0.09]]), sigma=np.array([0.0, 0.1]),
+    )  # fmt: skip
 
+
+def test_errors_of_integrated_equations_are_those_of_the_closed_form():
     def errors_of(model):
-        settings = NonlinearMixedEffectsRegressor(
-            model, parameters={"CL": 1.5, "V": 30.0, "KA": 1.5}, omega=["CL"],
-            residual_error="proportional", fixed={"b": 0.1},
-        )  # fmt: skip
-        problem = Problem.of(settings, given(settings, read_nonmem(frame), reset=True))
-        params = problem.model.start._replace(
-            coefficients=np.log([1.5]), numeric=np.log([30.0, 1.5]),
-            omega=np.array([[0.09]]), sigma=np.array([0.0, 0.1]),
-        )  # fmt: skip
-        errors, _, message = FittedMixedEffects(problem, params).standard_errors()
+        errors, _, message = FittedMixedEffects(*absorption(model)).standard_errors()
         return errors, message
 
-    wanted, _ = errors_of(closed)
-    equations = {
-        "parameters": ["CL", "V", "KA"], "n_states": 2,
-        "output": lambda A, p: A[1] / p.V,
-    }  # fmt: skip
-    found, message = errors_of(ODE(absorbed, **equations))
+    wanted, _ = errors_of(OneCompartment("first-order"))
+    found, message = errors_of(ODE(absorbed, **EQUATIONS))
     assert found == pytest.approx(wanted, rel=0.01)
     assert "integrated" not in message
-    coarse = ODE(absorbed, **equations, rtol=1e-3)
+    coarse = ODE(absorbed, **EQUATIONS, rtol=1e-3)
     assert "integrated too coarsely" in errors_of(coarse)[1]
+
+
+def test_searches_of_modes_end_where_differences_tell_no_more(monkeypatch):
+    """Where an integration has errors, searches have no more steps than without."""
+    calls = []
+
+    def searched(model):
+        problem, params = absorption(model)
+        rows, derivatives = problem.rows, conditional._derivatives
+        start = problem.model.prior_moments(rows, params)[0]
+
+        def counted(*arguments):
+            calls.append(arguments)
+            return derivatives(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(conditional, "_derivatives", counted)
+            found = conditional.conditional_modes(problem.model, rows, params, start)
+        assert found.converged.all()
+        deviations = np.sqrt(found.covariances[:, 0, 0])
+        n_calls = len(calls)
+        calls.clear()
+        return found.modes[:, 0], deviations, n_calls
+
+    exact, deviations, few = searched(OneCompartment("first-order"))
+    modes, _, n_calls = searched(ODE(absorbed, **EQUATIONS))
+    assert np.abs((modes - exact) / deviations).max() < 0.01
+    assert n_calls <= few + 2
