@@ -6,7 +6,7 @@ import csv
 
 import numpy as np
 
-__all__ = ["hours_of", "number_of", "read_table"]
+__all__ = ["comments", "hours_of", "number_of", "read_table"]
 
 
 def read_table(path, ignore):
@@ -22,7 +22,7 @@ def read_table(path, ignore):
     if twice := [name for k, name in enumerate(names) if name in names[:k]]:
         raise ValueError(f"{path} has several columns {twice[0]!r}")
     rows = []
-    are_comments = _comments(lines[1:], separator, ignore)
+    are_comments = comments(lines[1:], separator, ignore)
     for k, line in enumerate(lines[1:], start=2):
         if are_comments[k - 2]:
             continue
@@ -47,7 +47,7 @@ def read_table(path, ignore):
     return table
 
 
-def _comments(lines, separator, ignore):
+def comments(lines, separator, ignore):
     """Return which lines are left out, with a letter only if the others have none."""
     marks = [line.lstrip()[:1] for line in lines]
     firsts = [

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 from sktem.choices import did_you_mean
-from sktem.compartments.record_files import hours_of, number_of, read_table
+from sktem.compartments.record_files import (
+    comments,
+    hours_of,
+    number_of,
+    read_table,
+)
 
 __all__ = ["Records", "read_nonmem"]
 
@@ -373,13 +378,18 @@ def numbers(name, values):
         try:
             numbers[i] = hours_of(value) if name == "TIME" else number_of(value)
         except (TypeError, ValueError):
+            advice = (
+                "; a value below the limit of quantification has CENS 1, and the limit "
+                "in DV"
+            )
             raise ValueError(
                 f"record {i + 1}: {name} must be a number, got {value!r}"
+                f"{advice if name == 'DV' else ''}"
             ) from None
     return numbers
 
 
-def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
+def read_nonmem(source, *, columns=None, ignore="#@C") -> Records:
     """Read records of doses and observations in the form that NONMEM has established.
 
     Each line is an observation, a dose, or another event of a subject. A missing value
@@ -416,9 +426,10 @@ def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
     columns : dict of str or None, default=None
         Names of columns in the source by the names above, where they differ, such as
         ``{"DV": "conc"}``.
-    ignore : str, default="#C"
+    ignore : str, default="#@C"
         Lines of a file that begin with one of these characters are left out; with a
         letter only where all others begin with a number, for labels may begin with it.
+        A table whose first column has such marks is an error.
 
     Returns
     -------
@@ -444,7 +455,7 @@ def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
     return Records(named_columns(source, columns, ignore))
 
 
-def named_columns(source, columns=None, ignore="#C") -> dict:
+def named_columns(source, columns=None, ignore="#@C") -> dict:
     """Return the columns of a source by the names that have a meaning here."""
     if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
         table = read_table(Path(source), ignore)
@@ -457,6 +468,8 @@ def named_columns(source, columns=None, ignore="#C") -> dict:
             "records are read from a path, a data frame or a dict of columns, got "
             f"{type(source).__name__}"
         )
+    if not isinstance(source, (str, Path)) and not hasattr(source, "__fspath__"):
+        _refuse_marks(table, ignore)
     requested = {} if columns is None else dict(columns)
     named = {}
     for name, source_name in requested.items():
@@ -484,3 +497,16 @@ def named_columns(source, columns=None, ignore="#C") -> dict:
             new = name
         by_name[new] = np.asarray(values)
     return by_name
+
+
+def _refuse_marks(table, ignore):
+    """Raise an error for a table with records that a file would be read without."""
+    name, values = next(iter(table.items()), ("ID", ()))
+    values = np.asarray(values)
+    if name.upper() == "ID" or values.dtype.kind not in "OUS":
+        return
+    if count := sum(comments([str(value) for value in values], "\t", ignore)):
+        raise ValueError(
+            f"column {name!r} marks {count} records as {ignore!r}, which are left out "
+            "of a file: drop these records, or the column"
+        )

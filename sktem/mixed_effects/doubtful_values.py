@@ -1,4 +1,4 @@
-"""Messages on values of records that are probably mistaken."""
+"""Messages on records that are not what they are taken for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from sktem.mixed_effects.endpoints import EndpointError
 from sktem.mixed_effects.outcomes import EventOutcome
 from sktem.mixed_effects.residual_errors import ProportionalError
 
-__all__ = ["doubtful_values", "has_error", "unobserved"]
+__all__ = ["doubtful_columns", "doubtful_values", "has_error", "unobserved"]
+
+#: Names under which data sets have what CENS says, limits, kinds of observations, and
+#: durations of infusions.
+FLAGS = ("BLQ", "BQL", "BLOQ", "BLLOQ", "CENSORED", "CENSORING")
+LIMITS = ("LLOQ", "LOQ", "LLQ", "LOD", "LLOD")
+KINDS = ("DVID", "YTYPE", "DVNAME", "ENDPOINT", "FLAG")
+DURATIONS = ("TINF", "DURATION")
 
 
 def doubtful_values(model, rows):
@@ -50,6 +57,79 @@ def doubtful_values(model, rows):
             'and DV to the limit, or MDV to 1; else pass residual_error="combined".'
         )
     return messages
+
+
+def doubtful_columns(problem) -> list[str]:
+    """Return messages on columns that nothing reads, and that may change what DV is."""
+    layout, rows = problem.layout, problem.rows
+    if problem.model.error is None or layout.names is None:
+        return []
+    covariates = [*layout.subject_columns, *layout.row_columns, layout.occasion_column]
+    read = {layout.names[j] for j in covariates if j is not None}
+    if rows.events is None:
+        names = [] if layout.inputs is None else list(layout.names)
+        read |= {layout.names[j] for j in layout.inputs or ()}
+        flags = [n for n in names if n not in read and n.upper() in ("CENS", *FLAGS)]
+        return [
+            f"The column {name!r} of X is not read, so that each y counts as measured: "
+            "limits of quantification go with records and the models of "
+            "sktem.compartments, where CENS says it."
+            for name in flags
+        ]
+    records = rows.events.records
+    messages = []
+    for name in records.columns:
+        if name not in read and (found := _doubt_of(str(name), records)):
+            messages.append(found)
+    return messages
+
+
+def _doubt_of(name, records) -> str:
+    """Return a message on a column of records that nothing reads, or nothing."""
+    used = records.observed
+    values, y = records[name][used], records["DV"][used]
+    cens, kinds = records["CENS"][used], records["CMT"][used]
+    upper, is_number = name.upper(), values.dtype.kind in "biuf"
+    flagged = (cens == 0) & (values == 1) if upper in FLAGS else cens != cens
+    if flagged.any():
+        return (
+            f"{name} is 1 in {flagged.sum()} observations, and nothing reads that "
+            "column, so that their DV counts as measured: have the limit in DV and "
+            f'call it CENS, as by read_nonmem(..., columns={{"CENS": "{name}"}}), or '
+            "set MDV to 1 there."
+        )
+    if upper in LIMITS and is_number:
+        below = (cens == 0) & ((y < values) | ((y == values) & ~cens.any()))
+        if below.any():
+            return (
+                f"{below.sum()} observations are not above {name}, and nothing reads "
+                "that column, so that their DV counts as measured: set CENS to 1 "
+                "there, with the limit in DV, or MDV to 1."
+            )
+        if (apart := (cens == 1) & (values > 0) & (y != values)).any():
+            return (
+                f"CENS is 1 in {apart.sum()} observations whose DV is not {name}: DV "
+                "has to be the limit of quantification there."
+            )
+    if upper in KINDS:
+        for kind in np.unique(kinds):
+            different = sorted({str(value) for value in values[kinds == kind]})
+            if len(different) > 1:
+                return (
+                    f"Observations of one CMT have {name} {different[:5]}, and nothing "
+                    "reads that column: if it tells measurements apart, give each its "
+                    "CMT, and an error of its own by residual_error, or set MDV to 1 "
+                    "in the others."
+                )
+    lasts = (
+        records[name] if upper in DURATIONS and is_number else np.zeros(len(records))
+    )
+    if ((lasts > 0) & (records["AMT"] > 0) & (records["RATE"] == 0)).any():
+        return (
+            f"{name} is positive in doses without RATE, and nothing reads that column: "
+            "if these are infusions, call their duration DUR."
+        )
+    return ""
 
 
 def has_error(error, rows, of_class):

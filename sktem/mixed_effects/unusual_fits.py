@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from sktem.mixed_effects.doubtful_values import (
+    doubtful_columns,
     doubtful_values,
     has_error,
     unobserved,
@@ -211,7 +212,7 @@ def _about_data(problem, state):
         )
     else:
         messages += doubtful_values(model, rows)
-    messages += _coded_covariates(model.design, rows)
+    messages += doubtful_columns(problem) + _coded_covariates(model.design, rows)
     if far := _far_subjects(problem, state):
         messages.append(
             f"The parameters of the subjects {far} differ from typical ones by a "
@@ -225,6 +226,7 @@ def unusual_patients(fitted) -> list[str]:
     """Return messages on new subjects who are not as the population is."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
     messages = doubtful_values(model, rows) + unobserved(fitted.problem)
+    messages += doubtful_columns(fitted.problem)
     if not model.design.n_latents:
         return messages
     root = model.prior_moments(rows, params)[1]

@@ -71,8 +71,14 @@ def test_covariates_with_missing_fields_are_numbers():
 
 def test_comments_are_left_out(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text(TEXT + "C2,5,0,1,50\n#2,5,0,1,50\n", encoding="utf-8")
+    path.write_text(TEXT + "C2,5,0,1,50\n#2,5,0,1,50\n@2,5\n", encoding="utf-8")
     assert_same(read_nonmem(path))
+    # A table has them in a column, which a line of a file begins with.
+    marked = {"C": [".", ".", "C", ".", np.nan], **TABLE}
+    with pytest.raises(ValueError, match="column 'C' marks 1 records"):
+        read_nonmem(marked)
+    assert len(read_nonmem({**marked, "C": [".", ".", 1, 2, "b"]})) == 5
+    assert len(read_nonmem(marked, ignore="")) == 5
 
 
 def test_labels_may_begin_as_comments_do(tmp_path):
@@ -150,6 +156,8 @@ def test_text_that_is_no_number(tmp_path):
         read_nonmem(path)
     with pytest.raises(TypeError, match="got int"):
         read_nonmem(3)
+    with pytest.raises(ValueError, match="record 4: DV .*'<2'; .* has CENS 1"):
+        read_nonmem({**TABLE, "DV": [".", 4, 3, "<2", 1]})
     with pytest.raises(ValueError, match="need a column 'TIME'"):
         Records({"ID": [1]})
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
+from sklearn.base import clone
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
@@ -18,8 +19,10 @@ from sktem.evaluation import (
     visual_predictive_check,
 )
 from sktem.exceptions import FitWarning
+from sktem.mixed_effects.doubtful_values import doubtful_columns
 from sktem.mixed_effects.last_climb import ClimbRule, LastClimb, NodeRule
 from sktem.plotting import IndividualFitDisplay, PredictionDisplay, ResidualDisplay
+from tests.mixed_effects.fits import bolus_fit, bolus_rows
 
 
 def oral(**settings):
@@ -600,9 +603,14 @@ def one_is_censored(rows):
     rows.loc[(rows.ID == 5) & (rows.TIME == 20), "CENS"] = 1
 
 
+def one_is_flagged(rows):
+    rows["BLQ"] = ((rows.ID == 5) & (rows.TIME == 20)).astype(int)
+
+
 @pytest.mark.parametrize(
     "change, told",
     [
+        (one_is_flagged, "BLQ is 1 in 1 observations, .* call it CENS"),
         (zero_at_the_end, "1 of 60 observations after a dose are zero or less.*CENS"),
         (all_are_bounds, r"All observations are bounds \(CENS\)"),
         (one_in_other_units, r"subjects \[6(.0)?\] differ .* check the units"),
@@ -616,6 +624,44 @@ def test_wrong_values_are_told(table, change, told):
     messages = " ".join(str(one.message) for one in found)
     assert bool(messages) == bool(told), messages
     assert told is None or re.search(told, messages), messages
+
+
+def test_columns_that_nothing_reads_are_told(table, fit):
+    """Those that may change what DV is, and only where they do."""
+    frame = pd.DataFrame(table)
+    is_dose, late = frame.AMT > 0, frame.TIME == 20
+    least = frame.DV[late].max()
+
+    def told(fitted=fit, **columns):
+        data = read_nonmem(frame.assign(**columns))
+        return "".join(
+            doubtful_columns(fitted._fitted_on(data, *[None] * 3, "").problem)
+        )
+
+    assert told() == ""
+    below = late.astype(int)
+    assert "BQL is 1 in 12 observations" in told(BQL=below)
+    assert 'columns={"CENS": "blq"}' in told(blq=late)
+    assert told(BQL=below, MDV=(late | is_dose).astype(int)) == ""
+    assert told(BQL=below, CENS=below) == ""
+    count = (frame.DV[~is_dose] <= least).sum()
+    assert f"{count} observations are not above LLOQ" in told(LLOQ=least)
+    assert told(LOQ=0.5 * frame.DV[~is_dose].min()) == ""
+    limit = {"LLQ": 1e-3, "CENS": below}
+    assert "12 observations whose DV is not LLQ" in told(**limit)
+    assert told(**limit, DV=np.where(late, 1e-3, frame.DV)) == ""
+    kinds = np.where(late, "pd", "pk")
+    assert "one CMT have DVID ['pd', 'pk']" in told(DVID=kinds)
+    assert told(DVID=kinds, MDV=(late | is_dose).astype(int)) == ""
+    assert "call their duration DUR" in told(TINF=np.where(is_dose, 2.0, 0.0))
+    assert told(TINF=0.0) == ""
+    flagged = frame.assign(BQL=below)
+    read = oral(**{**QUICK, "covariates": {"V": "BQL"}}).fit(flagged)
+    assert doubtful_columns(read.fitted_.problem) == []
+    X, y, groups = bolus_rows()
+    X = pd.DataFrame(X, columns=["dose", "time"]).assign(CENS=(y < 1).astype(int))
+    with pytest.warns(FitWarning, match="'CENS' of X is not read"):
+        clone(bolus_fit()).fit(X, y, groups=groups)
 
 
 def test_what_is_wrong_and_what_to_pass(table, quick):
