@@ -19,6 +19,7 @@ import pandas as pd
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, Responses, read_nonmem
+from sktem.plotting import KaplanMeierDisplay
 
 rng = np.random.default_rng(0)
 n, end, oral = 40, 36.0, OneCompartment("first-order")
@@ -100,4 +101,13 @@ for factor, color in ((0.5, "C3"), (1.0, "C0"), (2.0, "C2")):
     ax.plot(hours, survival, c=color, label=f"CL {factor * psi['CL']:.1f} L/h")
 ax.set(xlabel="time (h)", ylabel="share without an event", ylim=(0, 1.02))
 ax.legend(frameon=False)
+plt.show()
+
+# %%
+# Observed and simulated times
+# ----------------------------
+# The same estimate among those of data sets that are simulated from the fit, with the
+# doses and the ends of observation of the study.
+
+KaplanMeierDisplay.from_estimator(joint, records, random_state=0)
 plt.show()

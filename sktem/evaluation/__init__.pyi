@@ -43,6 +43,12 @@ from sktem.mixed_effects.checks.residuals import (
 from sktem.mixed_effects.checks.residuals import (
     population_residuals as population_residuals,
 )
+from sktem.mixed_effects.checks.survival import (
+    KaplanMeierCheck as KaplanMeierCheck,
+)
+from sktem.mixed_effects.checks.survival import (
+    kaplan_meier_check as kaplan_meier_check,
+)
 from sktem.mixed_effects.reports.comparison import (
     LikelihoodRatio as LikelihoodRatio,
 )

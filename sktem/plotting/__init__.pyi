@@ -15,6 +15,9 @@ from sktem.mixed_effects.displays.predictive_check import (
     VisualPredictiveCheckDisplay as VisualPredictiveCheckDisplay,
 )
 from sktem.mixed_effects.displays.residuals import ResidualDisplay as ResidualDisplay
+from sktem.mixed_effects.displays.survival import (
+    KaplanMeierDisplay as KaplanMeierDisplay,
+)
 from sktem.mixture.displays import (
     ClassProfileDisplay as ClassProfileDisplay,
 )

@@ -14,8 +14,19 @@ from sktem.compartments import (
     TwoCompartment,
     read_nonmem,
 )
-from sktem.evaluation import output_table, visual_predictive_check
+from sktem.evaluation import (
+    kaplan_meier_check,
+    output_table,
+    population_residuals,
+    visual_predictive_check,
+)
 from sktem.mixed_effects.endpoints import residual_error_of
+from sktem.plotting import (
+    GoodnessOfFitDisplay,
+    IndividualFitDisplay,
+    PredictionDisplay,
+    ResidualDisplay,
+)
 
 PSI = {"CL": 1.0, "V1": 20.0, "Q": 2.0, "V2": 40.0}
 
@@ -201,18 +212,62 @@ def joint_fit(of_two_kinds):
 
 def test_checks_compare_observations_of_one_kind(of_two_kinds, joint_fit):
     options = {"n_simulations": 50, "random_state": 0}
-    with pytest.raises(ValueError, match=r"of CMT \[1, 2\]: pass kind"):
-        visual_predictive_check(joint_fit, of_two_kinds, **options)
     with pytest.raises(ValueError, match=r"among the CMT \[1, 2\], got 3"):
         visual_predictive_check(joint_fit, of_two_kinds, kind=3, **options)
-    check = visual_predictive_check(joint_fit, of_two_kinds, kind=1, **options)
+    with pytest.raises(ValueError, match="are events: kaplan_meier_check"):
+        visual_predictive_check(joint_fit, of_two_kinds, kind=2, **options)
+    check = visual_predictive_check(joint_fit, of_two_kinds, **options)
     alone = of_two_kinds[(of_two_kinds.CMT == 1) & (of_two_kinds.AMT == 0)]
     for time, observed in zip(check.centres, check.observed.T, strict=True):
         values = alone.DV[alone.TIME == time]
         np.testing.assert_allclose(observed, np.quantile(values, [0.05, 0.5, 0.95]))
-    events = visual_predictive_check(joint_fit, of_two_kinds, kind=[2], **options)
-    assert events.counts.sum() == of_two_kinds.ID.nunique()
-    assert set(np.unique(events.median)) <= {0.0, 0.5, 1.0}
+    events = kaplan_meier_check(joint_fit, of_two_kinds, **options)
+    hazard = joint_fit.population_parameters_["H0"]
+    np.testing.assert_allclose(events.median, np.exp(-hazard * events.times), atol=0.1)
+    # The events are no part of the distribution that residuals are compared with.
+    found = population_residuals(joint_fit, of_two_kinds, **options).npde
+    is_event = of_two_kinds.CMT == 2
+    assert np.isnan(found[is_event]).all()
+    assert np.isfinite(found[~is_event & (of_two_kinds.AMT == 0)]).all()
+
+
+def test_displays_show_observations_of_one_kind(of_two_kinds, joint_fit, pyplot):
+    measured = (of_two_kinds.CMT == 1) & (of_two_kinds.AMT == 0)
+    values = of_two_kinds.DV[measured].to_numpy()
+    shown = PredictionDisplay.from_estimator(joint_fit, of_two_kinds)
+    np.testing.assert_array_equal(shown.observed, values)
+    page = GoodnessOfFitDisplay.from_estimator(joint_fit)
+    np.testing.assert_array_equal(page.table["DV"], values)
+    shown = ResidualDisplay.from_estimator(
+        joint_fit, of_two_kinds, n_simulations=20, random_state=0
+    )
+    assert len(shown.time) == len(values)
+    panels = IndividualFitDisplay.from_estimator(joint_fit, of_two_kinds, n_subjects=2)
+    assert [panel.get_title() for panel in panels.axes_] == ["0", "1"]
+    for display in (PredictionDisplay, ResidualDisplay):
+        with pytest.raises(ValueError, match="events.*: kaplan_meier_check"):
+            display.from_estimator(joint_fit, of_two_kinds, kind=2)
+    with pytest.raises(ValueError, match="no means: kaplan_meier_check"):
+        GoodnessOfFitDisplay.from_estimator(joint_fit, kind=2)
+
+
+def test_displays_of_two_measurements(table, pyplot):
+    """Kinds with means are shown one at a time, and curves in limits of their own."""
+    second = pd.DataFrame(table)[table["AMT"] == 0].assign(CMT=2)
+    second["DV"] *= 1000.0
+    rows = pd.concat([pd.DataFrame({**table, "CMT": 1}), second])
+    rows = rows.sort_values(["ID", "TIME"], kind="stable", ignore_index=True)
+    fit = bolus(
+        model=Responses(OneCompartment(), outcomes={2: lambda p, records, c: 1000 * c}),
+        residual_error={1: "proportional", 2: "proportional"}, max_iter=5, tol=0,
+    ).fit(rows)  # fmt: skip
+    for display, data in ((PredictionDisplay, (rows,)), (GoodnessOfFitDisplay, ())):
+        with pytest.raises(ValueError, match=r"of CMT \[1, 2\]: pass kind"):
+            display.from_estimator(fit, *data)
+        display.from_estimator(fit, *data, kind=2)
+    panels = IndividualFitDisplay.from_estimator(fit, rows, n_subjects=1)
+    low, high = (panel.get_ylim()[1] for panel in panels.axes_)
+    assert high == pytest.approx(1000 * low)
 
 
 def test_coefficients_of_determination_are_those_of_each_kind(of_two_kinds, joint_fit):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.checks.rows import check_rows, time_column
+from sktem.mixed_effects.checks.rows import OF_EVENTS, check_rows, time_column
 
 __all__ = ["IndividualCurve", "individual_curves"]
 
@@ -80,12 +80,12 @@ def individual_curves(
     Returns
     -------
     list of IndividualCurve
-        One per subject, of records one for each kind of its observations.
+        One per subject, of records one for each kind of its observations but events.
 
     Raises
     ------
     ValueError
-        If a subject is unknown.
+        If a subject is unknown, or all observations are events.
 
     Examples
     --------
@@ -129,10 +129,13 @@ def individual_curves(
     ends = all_times if rows.records is None else rows.records["TIME"]
     grid = np.linspace(ends.min(), ends.max(), int(n_points))
     kinds = np.zeros(len(rows.y)) if rows.kinds is None else rows.kinds
-    several = len(np.unique(kinds)) > 1
+    has_curve = ~rows.is_event(estimator)
+    if not has_curve.any():
+        raise ValueError(f"events have no curves{OF_EVENTS}")
+    several = len(np.unique(kinds[has_curve])) > 1
     curves = []
     for number in numbers:
-        own = rows.subjects == number
+        own = (rows.subjects == number) & has_curve
         for kind in np.unique(kinds[own]):
             index = np.flatnonzero(own & (kinds == kind))
             index = index[np.argsort(all_times[index], kind="stable")]

@@ -10,6 +10,7 @@ import numpy as np
 from sktem.e_step.random import seed_sequence
 from sktem.mixed_effects.checks.rows import (
     ROWS_AT_ONCE,
+    check_level,
     check_rows,
     limited,
     time_column,
@@ -221,7 +222,8 @@ def visual_predictive_check(
 
     Under the model, and at each bin and percentile, the band holds the percentile of
     the observations with probability ``level``, but for what the fit has taken from
-    them. If data sets are few, it is wide.
+    them. If data sets are few, it is wide. Of events the times are compared, by
+    :func:`kaplan_meier_check`.
 
     Parameters
     ----------
@@ -238,7 +240,7 @@ def visual_predictive_check(
         Doses of the subjects, as in ``fit``.
     kind : int, list of int or None, default=None
         CMT of the observations that are compared; a list, of those measured on the same
-        scale. None means all, where there is one.
+        scale. None means all, where there is one besides events.
     time : str, int or None, default=None
         Column that is binned; None means the last input of a model of the library, or
         the only column.
@@ -268,7 +270,7 @@ def visual_predictive_check(
     ------
     ValueError
         For quantiles or levels outside (0, 1), too few simulations, wrong bins, a model
-        with ``log_density``, or observations of several CMT without ``kind``.
+        with ``log_density``, observations of several CMT without ``kind``, or events.
 
     Examples
     --------
@@ -292,16 +294,8 @@ def visual_predictive_check(
     shares = np.atleast_1d(np.asarray(quantiles, dtype=float))
     if shares.ndim != 1 or not ((shares > 0) & (shares < 1)).all():
         raise ValueError(f"quantiles must be in (0, 1), got {quantiles!r}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level!r}")
-    # The ends of the band are order statistics, which must exist.
-    least = int(np.ceil(2 / (1 - level) - 1e-9)) - 1
-    if not isinstance(n_simulations, Integral) or n_simulations < least:
-        raise ValueError(
-            f"n_simulations must be an integer of at least {least} for level={level!r},"
-            f" got {n_simulations!r}"
-        )
-    rows = check_rows(estimator, X, y, groups, events).of_kind(kind)
+    check_level(level, n_simulations)
+    rows = check_rows(estimator, X, y, groups, events).values_of_kind(estimator, kind)
     column = time_column(estimator, time)
     edges, bin_indices = bin_times(rows.X[:, column], bins)
     inside = bin_indices >= 0

@@ -142,7 +142,8 @@ def population_residuals(
     Returns
     -------
     PopulationResiduals
-        Means, weighted residuals and NPDE; NaN where there is no observation.
+        Means, weighted residuals and NPDE; NaN where there is no observation, and for
+        events, whose times :func:`kaplan_meier_check` compares.
 
     Raises
     ------
@@ -179,6 +180,12 @@ def population_residuals(
 
 def compared_residuals(estimator, rows, n_simulations, random_state):
     """Return the residuals of checked rows about their marginal distribution."""
+    if (is_event := rows.is_event(estimator)).any():
+        residuals = np.full((3, len(rows.y)), np.nan)
+        if not is_event.all():
+            others = rows.where(~is_event), n_simulations, random_state
+            residuals[:, ~is_event] = compared_residuals(estimator, *others)
+        return PopulationResiduals(*residuals)
     order = np.argsort(rows.subjects, kind="stable")
     lengths = np.bincount(rows.subjects)
     if not isinstance(n_simulations, Integral) or n_simulations <= lengths.max():
@@ -200,7 +207,7 @@ def compared_residuals(estimator, rows, n_simulations, random_state):
             copies = rows.simulated(estimator, chosen, n_simulations, rng)
             observed = _within_bounds(rows, chosen, copies, rng)
             both = np.concatenate([observed[None], copies])
-            for i in range(start, stop):
+            for i in start + np.flatnonzero(lengths[start:stop]):
                 part = slice(ends[i] - lengths[i] - before, ends[i] - before)
                 try:
                     residuals[:, chosen[part]] = _compared(both[:, part], rng)

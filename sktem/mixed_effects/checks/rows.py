@@ -11,22 +11,31 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import did_you_mean
 from sktem.compartments.models import CompartmentModel
+from sktem.mixed_effects.doubtful_values import has_error
 from sktem.mixed_effects.given_data import (
     as_records,
     checked_inputs,
     given_records,
 )
+from sktem.mixed_effects.outcomes import EventOutcome
 from sktem.mixed_effects.structural import StructuralModel
 
 __all__ = [
+    "OF_EVENTS",
     "CheckedRows",
+    "check_level",
     "check_mixed_effects",
     "check_rows",
     "column_name",
     "limited",
+    "rows_of_kind",
     "time_column",
+    "with_means",
+    "with_times",
 ]
 
+#: Where events are compared.
+OF_EVENTS = ": kaplan_meier_check compares their times with simulated ones"
 #: Simulated rows that are held at once.
 ROWS_AT_ONCE = 1 << 21
 
@@ -77,22 +86,21 @@ class CheckedRows(NamedTuple):
         """Side of bounds, 0 for values, or None."""
         return None if self.records is None else self.records["CENS"][self.used]
 
-    def of_kind(self, kind=None) -> CheckedRows:
-        """Return the rows of a kind or several, None for the only one there is."""
-        if self.kinds is None:
-            if kind is not None:
-                raise ValueError("kind is for records, whose CMT says it")
-            return self
-        known = np.unique(self.kinds).tolist()
-        wanted = known if kind is None else np.atleast_1d(kind).tolist()
-        if unknown := [one for one in wanted if one not in known]:
-            raise ValueError(f"kind must be among the CMT {known}, got {unknown[0]!r}")
-        if kind is None and len(known) > 1:
-            raise ValueError(
-                f"there are observations of CMT {known}: pass kind, one of them, or a "
-                "list of those that are measured on the same scale"
-            )
-        chosen, used = np.isin(self.kinds, wanted), self.used.copy()
+    def values_of_kind(self, estimator, kind=None) -> CheckedRows:
+        """Return the rows of a kind or several, None for the only one but events."""
+        shown = ~self.is_event(estimator)
+        chosen = rows_of_kind(self.kinds, kind, shown)
+        if not chosen.any():
+            raise ValueError(f"the observations are events{OF_EVENTS}")
+        return self.where(chosen)
+
+    def means_of_kind(self, estimator, kind=None) -> CheckedRows:
+        """Return the rows of a kind whose predictions are means."""
+        return self.where(with_means(self.kinds, self.has_mean(estimator), kind))
+
+    def where(self, chosen) -> CheckedRows:
+        """Return some of the rows."""
+        used = self.used.copy()
         used[used] = chosen
         return self._replace(
             X=self.X[chosen],
@@ -100,6 +108,19 @@ class CheckedRows(NamedTuple):
             subjects=self.subjects[chosen],
             used=used,
         )
+
+    def is_event(self, estimator):
+        """Return which rows are events, which have no curve, scatter or residual."""
+        error = estimator.fitted_.model.error
+        if error is None:
+            return np.zeros(len(self.y), dtype=bool)
+        return has_error(error, self, EventOutcome)
+
+    def has_mean(self, estimator):
+        """Return which rows have a prediction that is the mean of the observation."""
+        error = estimator.fitted_.model.error
+        means = True if error is None else error.on(self).has_mean
+        return np.broadcast_to(means, len(self.y))
 
     def predicted(self, estimator, individual=False):
         """Predict, with random effects of zero or the modes of known subjects."""
@@ -154,24 +175,15 @@ class CheckedRows(NamedTuple):
         return [fitted.predict(inputs, labels if kind else None) for kind in kinds]
 
     def _with_times(self, row, grid):
-        """Return the records of the subject of a row and others at times, and which.
-
-        Those have the covariates of the next record, as all do.
-        """
+        """Return the records of the subject of a row and others at times, and which."""
         records = self.records.take(self.subjects[[row]])
-        times, n = records["TIME"], len(records)
-        if (np.diff(times) < 0).any():
-            raise ValueError("there are no curves where TIME begins anew (EVID 3 or 4)")
-        order = np.argsort(np.r_[times, grid], kind="stable")
-        after = np.minimum(np.searchsorted(times, grid), n - 1)
-        source, is_new = np.r_[np.arange(n), after][order], order >= n
+        source, is_new, offsets, time = with_times(records, [grid])
         new = dict.fromkeys(("EVID", "AMT", "RATE", "II", "ADDL", "SS", "CENS"), 0.0)
-        new |= {"MDV": 1.0, "CMT": self.kinds[row], "TIME": np.r_[times, grid][order]}
-        changes = {
+        new |= {"MDV": 1.0, "CMT": self.kinds[row]}
+        changes = {"TIME": time} | {
             name: np.where(is_new, value, records[name][source])
             for name, value in new.items()
         }
-        offsets = np.array([0, len(order)])
         return records.copied(source, offsets, records.labels, changes), is_new
 
     def spread_out(self, values):
@@ -179,6 +191,70 @@ class CheckedRows(NamedTuple):
         all_values = np.full(len(self.used) + 1, np.nan)
         all_values[:-1][self.used] = values
         return all_values[:-1] if self.places is None else all_values[self.places]
+
+
+def with_times(records, times):
+    """Return the source, newness, offsets and time of records and others at times.
+
+    ``times`` are those of each subject. New ones have the covariates of the next
+    record, as all times do.
+    """
+    sources, new, all_times = [], [], []
+    for begin, end, grid in zip(
+        records.offsets[:-1], records.offsets[1:], times, strict=True
+    ):
+        known = records["TIME"][begin:end]
+        if (np.diff(known) < 0).any():
+            raise ValueError("TIME must not begin anew (EVID 3 or 4) for curves")
+        order = np.argsort(np.r_[known, grid], kind="stable")
+        after = np.minimum(np.searchsorted(known, grid), len(known) - 1)
+        sources.append(begin + np.r_[np.arange(len(known)), after][order])
+        new.append(order >= len(known))
+        all_times.append(np.r_[known, grid][order])
+    offsets = np.r_[0, np.cumsum([len(part) for part in sources])]
+    return *map(np.concatenate, (sources, new)), offsets, np.concatenate(all_times)
+
+
+def rows_of_kind(kinds, kind, shown):
+    """Return which rows have a kind, None for the only one among those shown."""
+    if kinds is None:
+        if kind is not None:
+            raise ValueError("kind is for records, whose CMT says it")
+        return shown
+    known, among = np.unique(kinds).tolist(), np.unique(kinds[shown]).tolist()
+    if kind is None and len(among) > 1:
+        raise ValueError(
+            f"there are observations of CMT {among}: pass kind, one of them, or a "
+            "list of those that are measured on the same scale"
+        )
+    wanted = among if kind is None else np.atleast_1d(kind).tolist()
+    if unknown := [one for one in wanted if one not in known]:
+        raise ValueError(f"kind must be among the CMT {known}, got {unknown[0]!r}")
+    return np.isin(kinds, wanted) & shown
+
+
+def with_means(kinds, has_mean, kind=None):
+    """Return which rows have a kind, and predictions that are means."""
+    chosen = rows_of_kind(kinds, kind, has_mean)
+    if not chosen.any():
+        raise ValueError(
+            f"predictions of events and ordinal scores are no means{OF_EVENTS}, "
+            "visual_predictive_check with scores"
+        )
+    return chosen
+
+
+def check_level(level, n_simulations):
+    """Raise an error unless simulations are enough for the ends of a band."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got {level!r}")
+    # The ends of the band are order statistics, which must exist.
+    least = int(np.ceil(2 / (1 - level) - 1e-9)) - 1
+    if not isinstance(n_simulations, Integral) or n_simulations < least:
+        raise ValueError(
+            f"n_simulations must be an integer of at least {least} for level={level!r},"
+            f" got {n_simulations!r}"
+        )
 
 
 def check_mixed_effects(estimator, attribute="params_"):

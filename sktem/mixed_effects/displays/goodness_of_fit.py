@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
+from sktem.mixed_effects.checks.rows import with_means
 from sktem.mixed_effects.reports.tables import output_table
 from sktem.plotting.panels import load_pyplot, make_panels
 
@@ -56,13 +57,17 @@ class GoodnessOfFitDisplay:
         self.table = table
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, scatter_kwargs=None):
+    def from_estimator(cls, estimator, *, kind=None, ax=None, scatter_kwargs=None):
         """Tabulate the observations of a fit and draw them.
 
         Parameters
         ----------
         estimator : NonlinearMixedEffectsRegressor
             A fitted estimator with a residual error.
+        kind : int, list of int or None, default=None
+            CMT of the observations that are shown; a list, of those measured on the
+            same scale. None means all, where there is one besides events and ordinal
+            scores, whose predictions are no means.
         ax : Axes, array-like of Axes or None, default=None
             Where to draw, see :meth:`plot`.
         scatter_kwargs : dict or None, default=None
@@ -73,7 +78,10 @@ class GoodnessOfFitDisplay:
         GoodnessOfFitDisplay
             The display, drawn.
         """
-        return cls(output_table(estimator)).plot(ax=ax, scatter_kwargs=scatter_kwargs)
+        table = output_table(estimator)
+        kinds, has_mean = estimator.fitted_.rows.kinds, table["RES"].notna().to_numpy()
+        shown = table[with_means(kinds, has_mean, kind)]
+        return cls(shown).plot(ax=ax, scatter_kwargs=scatter_kwargs)
 
     def plot(self, *, ax=None, scatter_kwargs=None):
         """Draw four panels.

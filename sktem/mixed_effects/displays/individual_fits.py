@@ -124,7 +124,7 @@ class IndividualFitDisplay:
         )
 
     def plot(self, *, ax=None, scatter_kwargs=None, line_kwargs=None):
-        """Draw a panel for each subject, all with the same limits.
+        """Draw a panel for each subject, all of a kind with the same limits.
 
         Parameters
         ----------
@@ -145,14 +145,14 @@ class IndividualFitDisplay:
         axes = make_panels(pyplot, ax, (-(-n // n_columns), n_columns), SIZE, n)
         points = {"s": 12, "color": "black", "zorder": 3} | (scatter_kwargs or {})
         style = {"color": "tab:blue"} | (line_kwargs or {})
-        shown = [
-            np.concatenate([curve.observed, curve.individual, curve.population])
-            for curve in self.curves
-        ]
-        limits = {
-            "xlim": _with_margin(np.concatenate([curve.grid for curve in self.curves])),
-            "ylim": _with_margin(np.concatenate(shown)),
-        }
+        xlim = _with_margin(np.concatenate([curve.grid for curve in self.curves]))
+        ylim = {
+            kind: _with_margin(np.concatenate([
+                part for curve in self.curves if curve.kind == kind
+                for part in (curve.observed, curve.individual, curve.population)
+            ]))
+            for kind in {curve.kind for curve in self.curves}
+        }  # fmt: skip
         self.scatters_, self.individual_lines_, self.population_lines_ = [], [], []
         for panel, curve in zip(axes, self.curves, strict=True):
             typical = panel.plot(
@@ -168,10 +168,10 @@ class IndividualFitDisplay:
             )
             kind = "" if curve.kind is None else f", CMT {curve.kind}"
             panel.set_title(f"{curve.label}{kind}", fontsize="small")
-            panel.set(**limits)
+            panel.set(xlim=xlim, ylim=ylim[curve.kind])
         if not hasattr(ax, "__len__"):
             for number, panel in enumerate(axes):
-                panel.tick_params(labelleft=number % n_columns == 0)
+                panel.tick_params(labelleft=len(ylim) > 1 or number % n_columns == 0)
                 panel.tick_params(labelbottom=number + n_columns >= n)
         for panel in axes[n_columns * ((n - 1) // n_columns) :]:
             panel.set_xlabel(self.xlabel)

@@ -71,6 +71,7 @@ class PredictionDisplay:
         groups=None,
         *,
         events=None,
+        kind=None,
         ax=None,
         scatter_kwargs=None,
         line_kwargs=None,
@@ -90,6 +91,10 @@ class PredictionDisplay:
             random effects.
         events : Doses, data frame, dict or None, default=None
             Doses of the subjects, as in ``fit``.
+        kind : int, list of int or None, default=None
+            CMT of the observations that are shown; a list, of those measured on the
+            same scale. None means all, where there is one besides events and ordinal
+            scores, whose predictions are no means.
         ax : Axes, array-like of Axes or None, default=None
             Where to draw, see :meth:`plot`.
         scatter_kwargs, line_kwargs : dict or None, default=None
@@ -101,6 +106,7 @@ class PredictionDisplay:
             The display, drawn.
         """
         rows = check_rows(estimator, X, y, groups, events, known=True)
+        rows = rows.means_of_kind(estimator, kind)
         individual = None
         if estimator.random_effects_:
             individual = rows.predicted(estimator, individual=True)

@@ -117,6 +117,7 @@ class ResidualDisplay:
         *,
         events=None,
         kinds=("iwres", "npde"),
+        kind=None,
         time=None,
         n_simulations=1000,
         random_state=None,
@@ -141,6 +142,9 @@ class ResidualDisplay:
         kinds : list of {"iwres", "pwres", "npde"}, default=("iwres", "npde")
             Individual weighted residuals, population weighted residuals, normalised
             prediction distribution errors.
+        kind : int, list of int or None, default=None
+            CMT of the observations that are shown; a list, of those measured on the
+            same scale. None means all, where there is one besides events.
         time : str, int or None, default=None
             Column of the times; None means the last input of a model of the library,
             or the only column.
@@ -163,20 +167,21 @@ class ResidualDisplay:
             raise ValueError(f"kinds must be among {list(NAMES)}, got {kinds!r}")
         check_names("kinds", kinds, NAMES, "residuals")
         rows = check_rows(estimator, X, y, groups, events, known="iwres" in kinds)
+        rows = rows.values_of_kind(estimator, kind)
         column = time_column(estimator, time)
         residuals, population = [], None
-        for kind in kinds:
-            if kind == "iwres":
+        for name in kinds:
+            if name == "iwres":
                 values, at = weighted_residuals(estimator, rows)
-                name = "individual prediction"
+                of_what = "individual prediction"
             else:
                 if population is None:
                     population = compared_residuals(
                         estimator, rows, n_simulations, random_state
                     )
-                values = population.npde if kind == "npde" else population.weighted
-                at, name = population.mean, "population mean"
-            residuals.append(Residuals(NAMES[kind], values, at, name))
+                values = population.npde if name == "npde" else population.weighted
+                at, of_what = population.mean, "population mean"
+            residuals.append(Residuals(NAMES[name], values, at, of_what))
         display = cls(
             rows.X[:, column], residuals, xlabel=column_name(estimator, column)
         )
