@@ -1,4 +1,4 @@
-"""Messages on records that are not what they are taken for."""
+"""Messages on records that are probably mistaken."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def doubtful_values(model, rows):
 
 
 def doubtful_columns(problem) -> list[str]:
-    """Return messages on columns that nothing reads, and that may change what DV is."""
+    """Return messages on unread columns of limits, kinds and durations."""
     layout, rows = problem.layout, problem.rows
     if problem.model.error is None or layout.names is None:
         return []
