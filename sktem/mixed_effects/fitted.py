@@ -288,6 +288,13 @@ class FittedMixedEffects:
         drawn = there._drawn(problem.rows, Z, rng)
         return np.where(data.records["EVID"] == 0, drawn, np.nan)
 
+    def simulate_subjects(self, subjects, n_copies, rng):
+        """Draw the observations of new subjects with the rows of some."""
+        rows = self.rows[np.tile(subjects, n_copies)]
+        means, root = self.model.prior_moments(rows, self.params)
+        Z = means + rng.standard_normal(means.shape) @ root.T
+        return self._drawn(rows, Z, rng).reshape(n_copies, -1)
+
     def _drawn(self, rows, Z, rng):
         """Draw observations given the latents."""
         if self.model.error is None:

@@ -277,7 +277,13 @@ def test_coefficients_of_determination_are_those_of_each_kind(of_two_kinds, join
     assert joint_fit.score(of_two_kinds) == pytest.approx(wanted, rel=1e-12)
     with pytest.raises(ValueError, match="predictions that are means"):
         joint_fit.score(of_two_kinds[of_two_kinds.CMT == 2])
-    found = output_table(joint_fit)
+    found = output_table(joint_fit, n_simulations=500, random_state=0)
+    again = population_residuals(joint_fit, of_two_kinds, random_state=1)
+    assert (np.isnan(found.CWRES) == (found.CMT == 2)).all()
+    assert (np.isnan(found.NPDE) == (found.CMT == 2)).all()
+    measured = found.CMT == 1
+    assert np.corrcoef(found.NPDE[measured], again.npde[used])[0, 1] > 0.99
+    assert 0.8 < found.CWRES[measured].std() < 1.2
     assert (np.isnan(found.RES) == (found.CMT == 2)).all()
     assert (np.isnan(found.IRES) == (found.CMT == 2)).all()
     # Two scales count alike.

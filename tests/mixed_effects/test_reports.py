@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.linalg import sqrtm
 from scipy.stats import chi2
 
 from sktem import NonlinearMixedEffectsRegressor
@@ -15,10 +16,12 @@ from sktem.evaluation import (
     covariate_search,
     likelihood_ratio_test,
     output_table,
+    population_residuals,
     profile_likelihood,
     sampling_importance_resampling,
 )
 from sktem.exceptions import FitWarning
+from tests.mixed_effects.fits import line_fit, line_rows
 
 N, M = 40, 5
 
@@ -262,6 +265,22 @@ def test_table_of_records():
     np.testing.assert_allclose(table.IWRES, (table.DV / table.IPRED - 1) / b)
     CL = fit.population_parameters_["CL"] * np.exp(table.ETA_CL + table.KAPPA_CL)
     np.testing.assert_allclose(table.CL, CL)
+
+
+def test_residuals_of_a_table():
+    """Those of a linear model are exact, and NPDE those of the data as they were."""
+    fit, (X, y, groups) = line_fit(), line_rows()
+    table = output_table(fit, n_simulations=1000, random_state=0)
+    Z = np.column_stack([np.ones(5), X[groups == 0, 0]])
+    psi = fit.population_parameters_
+    a = fit.residual_error_["a"]
+    rest = (y - psi["intercept"] - psi["slope"] * X[:, 0]).reshape(-1, 5)
+    root = sqrtm(Z @ fit.omega_ @ Z.T + a**2 * np.eye(5))
+    wanted = np.linalg.solve(root, rest.T).T.ravel()
+    np.testing.assert_allclose(table.CWRES, wanted, atol=1e-6)
+    again = population_residuals(fit, X, y, groups, n_simulations=1000, random_state=1)
+    assert np.corrcoef(table.NPDE, again.npde)[0, 1] > 0.99
+    assert "NPDE" not in output_table(fit)
 
 
 def test_page_of_a_fit(fit):

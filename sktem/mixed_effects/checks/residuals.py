@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from sktem.progress import bar
 __all__ = [
     "PopulationResiduals",
     "compared_residuals",
+    "decorrelated",
     "individual_residuals",
     "population_residuals",
     "weighted_residuals",
@@ -180,12 +182,20 @@ def population_residuals(
 
 def compared_residuals(estimator, rows, n_simulations, random_state):
     """Return the residuals of checked rows about their marginal distribution."""
-    if (is_event := rows.is_event(estimator)).any():
-        residuals = np.full((3, len(rows.y)), np.nan)
-        if not is_event.all():
-            others = rows.where(~is_event), n_simulations, random_state
-            residuals[:, ~is_event] = compared_residuals(estimator, *others)
-        return PopulationResiduals(*residuals)
+    residuals, used = np.full((3, len(rows.y)), np.nan), ~rows.is_event(estimator)
+    if used.any():
+        rows = rows.where(used)
+        residuals[:, used] = decorrelated(
+            rows, partial(rows.simulated, estimator), n_simulations, random_state
+        )
+    return PopulationResiduals(*residuals)
+
+
+def decorrelated(rows, simulated, n_simulations, random_state):
+    """Return means, residuals and NPDE of rows about simulated ones.
+
+    ``simulated(chosen, n_copies, rng)`` draws copies of all rows of some subjects.
+    """
     order = np.argsort(rows.subjects, kind="stable")
     lengths = np.bincount(rows.subjects)
     if not isinstance(n_simulations, Integral) or n_simulations <= lengths.max():
@@ -204,7 +214,7 @@ def compared_residuals(estimator, rows, n_simulations, random_state):
             most = before + ROWS_AT_ONCE // n_simulations
             stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
             chosen = order[before : ends[stop - 1]]
-            copies = rows.simulated(estimator, chosen, n_simulations, rng)
+            copies = simulated(chosen, n_simulations, rng)
             observed = _within_bounds(rows, chosen, copies, rng)
             both = np.concatenate([observed[None], copies])
             for i in start + np.flatnonzero(lengths[start:stop]):
@@ -219,7 +229,7 @@ def compared_residuals(estimator, rows, n_simulations, random_state):
                     ) from None
             advance(stop - start)
             start = stop
-    return PopulationResiduals(*residuals)
+    return residuals
 
 
 def _within_bounds(rows, chosen, copies, rng):

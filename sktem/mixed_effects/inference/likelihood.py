@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.mixed_effects.endpoints import EndpointError
+from sktem.mixed_effects.inference.linearized import linearized_log_likelihood
 from sktem.mixed_effects.inference.marginal_likelihood import (
-    linearized_log_likelihood,
     quadrature_draws,
     single_point,
 )

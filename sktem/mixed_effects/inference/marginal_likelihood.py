@@ -16,7 +16,6 @@ from sktem.sequences.rows import each_block
 __all__ = [
     "ImportanceDraws",
     "importance_draws",
-    "linearized_log_likelihood",
     "quadrature_draws",
     "single_point",
 ]
@@ -185,42 +184,3 @@ def quadrature_draws(modes, covariances, n_nodes):
 def single_point(n):
     """Return the one point that latents without a coordinate have."""
     return ImportanceDraws(np.empty((1, n, 0)), np.zeros((1, n)))
-
-
-def linearized_log_likelihood(model, X, params, modes):
-    """Return log-likelihoods with the model function made linear at the modes."""
-    of_block = partial(_linearized_block, model, params)
-    return np.concatenate(each_block(X, of_block, lambda part: (modes[part],)))
-
-
-def _linearized_block(model, params, X, modes):
-    """Return linearized log-likelihoods of subjects that are in memory."""
-    means, root = model.prior_moments(X, params)
-    f = model.predict_rows(X, modes, params.numeric)
-    step = 1e-5 * np.sqrt((root**2).sum(axis=1))
-    step = np.maximum(step, 1e-9 * np.abs(modes).max(axis=0, initial=0.0))
-    slopes = np.empty((len(X.y), modes.shape[1]))
-    for j in range(modes.shape[1]):
-        shift = np.zeros(modes.shape[1])
-        shift[j] = step[j]
-        above = model.predict_rows(X, modes + shift, params.numeric)
-        below = model.predict_rows(X, modes - shift, params.numeric)
-        slopes[:, j] = (above - below) / (2 * step[j])
-    g = model.error.on(X).standard_deviation(f, params.sigma, model.least_prediction)
-    y = X.y
-    if model.error.on_logarithms:
-        slopes, y, f = slopes / f[:, None], np.log(y), np.log(f)
-    residual = y - f + (slopes * (modes - means)[X.subject_of_row]).sum(axis=1)
-    values = np.empty(len(X))
-    for i, (start, stop) in enumerate(zip(X.offsets[:-1], X.offsets[1:], strict=True)):
-        rows = slice(start, stop)
-        outer = slopes[rows] @ root
-        covariance = outer @ outer.T + np.diag(g[rows] ** 2)
-        lower = np.linalg.cholesky(covariance)
-        white = np.linalg.solve(lower, residual[rows])
-        log_det = np.log(np.diag(lower)).sum()
-        values[i] = -0.5 * white @ white - log_det
-        values[i] -= 0.5 * (stop - start) * np.log(2 * np.pi)
-    if model.error.on_logarithms:
-        values = values - X.sums(y)
-    return values

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 
+from sktem.mixed_effects.checks.residuals import decorrelated
 from sktem.mixed_effects.checks.rows import check_mixed_effects
+from sktem.mixed_effects.doubtful_values import has_error
+from sktem.mixed_effects.inference.linearized import linearized_residuals
+from sktem.mixed_effects.outcomes import EventOutcome, Outcome
 
 __all__ = ["output_table"]
 
 
-def output_table(estimator):
+def output_table(estimator, *, n_simulations=None, random_state=None):
     """Return observations with predictions, residuals, effects and parameters.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator with a residual error, on data in memory.
+    n_simulations : int or None, default=None
+        Copies of each subject for NPDE; None leaves that column out.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the copies.
 
     Returns
     -------
@@ -24,14 +34,21 @@ def output_table(estimator):
         records), DV, PRED with random effects of zero, IPRED with the modes (the
         density of an event, or the probability of none), RES and IRES (NaN for events
         and ordinal scores, whose predictions are no means), IWRES (NaN for bounds too),
-        CENS where there are some, ``ETA_`` and the name of each random parameter,
-        ``KAPPA_`` for occasions, and the parameters of the row. It needs pandas;
-        ``to_csv`` writes it.
+        CWRES (those of a model that is linear at the modes, over the symmetric root of
+        their covariance, with the residual error at IPRED; NaN for outcomes and
+        bounds), NPDE (see :func:`population_residuals`; NaN for events), CENS where
+        there are some, ``ETA_`` and the name of each random parameter, ``KAPPA_`` for
+        occasions, and the parameters of the row. It needs pandas; ``to_csv`` writes it.
 
     Raises
     ------
     ValueError
         If there is no residual error, or subjects are read by blocks.
+
+    References
+    ----------
+    A. C. Hooker, C. E. Staatz and M. O. Karlsson, Conditional weighted residuals
+    (CWRES): a model diagnostic for the FOCE method, Pharmaceutical Research, 2007.
 
     Examples
     --------
@@ -72,7 +89,10 @@ def output_table(estimator):
         "RES": np.where(has_mean, rows.y - population, np.nan),
         "IRES": np.where(has_mean, rows.y - f, np.nan),
         "IWRES": weighted,
+        "CWRES": _conditional_residuals(fitted),
     }
+    if n_simulations is not None:
+        table["NPDE"] = _npde(fitted, n_simulations, random_state)
     if rows.censored is not None:
         table["CENS"] = rows.censored
     effects, d = fitted.random_effects(), len(design.random)
@@ -84,3 +104,33 @@ def output_table(estimator):
     psi = model.individual_parameters(rows, fitted.modes()[0], numeric)
     table |= {name: value for name, value in psi.items() if name not in table}
     return DataFrame({name: np.asarray(value) for name, value in table.items()})
+
+
+def _conditional_residuals(fitted):
+    """Return residuals of the linearized model, NaN for outcomes and bounds."""
+    model, rows, params = fitted.model, fitted.rows, fitted.params
+    used = ~has_error(model.error, rows, Outcome)
+    if rows.censored is not None:
+        used &= rows.censored == 0
+    return linearized_residuals(model, rows, params, fitted.modes()[0], used)
+
+
+def _npde(fitted, n_simulations, random_state):
+    """Return prediction distribution errors of the rows, NaN for events."""
+    rows, owner = fitted.rows, fitted.rows.subject_of_row
+    used = ~has_error(fitted.model.error, rows, EventOutcome)
+    places, censored = np.flatnonzero(used), rows.censored
+
+    def simulated(chosen, n_copies, rng):
+        subjects = np.unique(owner[places[chosen]])
+        drawn = fitted.simulate_subjects(subjects, n_copies, rng)
+        return drawn[:, used[np.isin(owner, subjects)]]
+
+    shown = SimpleNamespace(
+        y=rows.y[used], subjects=owner[used], labels=fitted.problem.labels,
+        censored=None if censored is None else censored[used],
+    )  # fmt: skip
+    found = np.full(len(rows.y), np.nan)
+    if used.any():
+        found[used] = decorrelated(shown, simulated, n_simulations, random_state)[2]
+    return found
