@@ -71,6 +71,9 @@ class Emission(BaseEstimator, ABC):
     #: Fields of the parameters that are not negative.
     non_negative: tuple[str, ...] = ()
 
+    #: Fields of the parameters that can be held where the others are learned.
+    separate: tuple[str, ...] = ()
+
     @property
     def memory(self) -> int:
         """States before that a row depends on: densities are then of histories."""
@@ -145,6 +148,49 @@ class Emission(BaseEstimator, ABC):
         NamedTuple
             New parameters.
         """
+
+    def maximize_held(self, s: np.ndarray, params: Any, held: tuple[str, ...]) -> Any:
+        """Do the M-step with some of the ``separate`` fields held.
+
+        The default is right where the others have their maximum whatever these are.
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_statistics,)
+            Statistics, sums or averages.
+        params : NamedTuple
+            The current parameters.
+        held : tuple of str
+            Fields that stay as they are.
+
+        Returns
+        -------
+        NamedTuple
+            New parameters.
+        """
+        fields = {name: getattr(params, name) for name in held}
+        return self.maximize(s, params)._replace(**fields)
+
+    def n_held(self, K: int, d: int, params: Any, held: tuple[str, ...]) -> int:
+        """Return the number of free parameters of some of the ``separate`` fields.
+
+        Parameters
+        ----------
+        K : int
+            Number of states.
+        d : int
+            Number of columns.
+        params : NamedTuple
+            Parameters.
+        held : tuple of str
+            The fields.
+
+        Returns
+        -------
+        int
+            The number; by default that of the entries.
+        """
+        return sum(np.size(getattr(params, name)) for name in held)
 
     @abstractmethod
     def sample(

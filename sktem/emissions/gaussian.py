@@ -98,6 +98,8 @@ class Gaussian(Elliptical):
     array([[2., 2.]])
     """
 
+    separate = ("means", "covariances")
+
     def __init__(
         self,
         covariance_type="full",
@@ -158,6 +160,27 @@ class Gaussian(Elliptical):
         )
         means = means + params.centre
         return GaussianParams(means, covariances, factors, params.centre, degenerate)
+
+    def maximize_held(self, s, params, held):
+        """Return means, or covariances about means that are held."""
+        if "means" in held:
+            # Statistics whose means are these, and whose scatter about them is kept.
+            structure = self.structure(*params.means.shape)
+            mass, first, second = split_moments(s, *params.means.shape)
+            kept, own = params.means - params.centre, np.zeros_like(first)
+            np.divide(first, mass[:, None], out=own, where=mass[:, None] > 0)
+            scatter = structure.unpack(second) - structure.outer(own, mass)
+            scatter = scatter + structure.outer(own - kept, mass)
+            second = structure.pack(scatter + structure.outer(kept, mass))
+            s = np.concatenate([mass, (mass[:, None] * kept).ravel(), second])
+        if "covariances" in held:
+            held = (*held, "precisions_cholesky")
+        return super().maximize_held(s, params, held)
+
+    def n_held(self, K, d, params, held):
+        """Return the number of free entries of means or covariances."""
+        counts = {"means": K * d, "covariances": self.structure(K, d).n_parameters}
+        return sum(counts[name] for name in held)
 
     def project(self, s, params=None):
         """Return statistics with non-negative masses and covariances.

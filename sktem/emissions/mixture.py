@@ -77,6 +77,7 @@ class Mixture(Emission):
     """
 
     distributions = ("weights",)
+    separate = ("weights", "components")
 
     def __init__(self, emission, n_components=2, random_state=0):
         self.emission = emission
@@ -220,6 +221,12 @@ class Mixture(Emission):
         M = self.n_components
         components = None if params is None else params.components
         return K * (M - 1) + self.component.n_parameters(K * M, d, components)
+
+    def n_held(self, K, d, params, held):
+        """Return the number of free weights, or parameters of components."""
+        weights = K * (self.n_components - 1)
+        rest = self.n_parameters(K, d, params) - weights
+        return ("weights" in held) * weights + ("components" in held) * rest
 
     def marginal(self, params, columns):
         """Return the same weights with components of some columns."""

@@ -62,9 +62,9 @@ from sktem.hidden_markov.given import (
     check_possible,
     check_warm,
     emission_of,
-    emission_of_states,
     observed_sequences,
     probabilities_of,
+    settings_of_emission,
     table_of,
     with_given_values,
 )
@@ -125,7 +125,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         start that has got furthest after short runs.
     fixed : sequence of str, default=()
         Those of "start", "transitions", "durations" and "emission" that are not
-        learned.
+        learned; also of "means" and "covariances" of a Gaussian emission, and of
+        "weights" and "components" of a mixture.
     tied_transitions : array-like of int of shape (n_states,) or None, default=None
         States with the same number share the probabilities with which they are left.
     tied_emissions : array-like of int of shape (n_states,) or None, default=None
@@ -529,9 +530,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             emission_of(self),
             None,
             rows_per_sequence=n_rows / mass,
-            emission_of_state=emission_of_states(self),
-            fixed_emission="emission" in self.fixed,
-            n_jobs=self.n_jobs,
+            **settings_of_emission(self),
         )
 
     def _search(self, data, X, weights):
@@ -611,9 +610,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             chain,
             self.emission_,
             params,
-            emission_of_state=emission_of_states(self),
-            fixed_emission="emission" in self.fixed,
-            n_jobs=self.n_jobs,
+            **settings_of_emission(self),
         )
         return FittedSequences(model, params)
 

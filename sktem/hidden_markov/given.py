@@ -32,9 +32,9 @@ __all__ = [
     "check_possible",
     "check_warm",
     "emission_of",
-    "emission_of_states",
     "observed_sequences",
     "probabilities_of",
+    "settings_of_emission",
     "states_of",
     "table_of",
     "table_of_blocks",
@@ -228,6 +228,20 @@ def emission_of_states(estimator) -> np.ndarray | None:
             f"got {estimator.tied_emissions!r}"
         )
     return tied
+
+
+def settings_of_emission(estimator) -> dict:
+    """Return what a model needs to know of emissions of states."""
+    given = estimator.fixed
+    fixed = (given,) if isinstance(given, str) else tuple(given)
+    is_fixed = "emission" in fixed
+    fields = () if is_fixed else emission_of(estimator).separate
+    return {
+        "emission_of_state": emission_of_states(estimator),
+        "fixed_emission": is_fixed,
+        "held": tuple(name for name in fields if name in fixed),
+        "n_jobs": estimator.n_jobs,
+    }
 
 
 def with_given_values(estimator, model, params) -> HiddenMarkovParams:

@@ -26,7 +26,8 @@ def chain_of(estimator, prior_share, longest=None, scale=None) -> Chain:
     """
     K = states_of(estimator)
     fixed = (estimator.fixed,) if isinstance(estimator.fixed, str) else estimator.fixed
-    check_names("fixed", fixed, PARTS, "parts")
+    emission = emission_of(estimator)
+    check_names("fixed", fixed, (*PARTS, *emission.separate), "parts")
     tied = estimator.tied_transitions
     if tied is not None:
         tied = np.asarray(tied)
@@ -48,7 +49,6 @@ def chain_of(estimator, prior_share, longest=None, scale=None) -> Chain:
         "prior_share": prior_share,
     }
     durations = durations_of(estimator.durations)
-    emission = emission_of(estimator)
     memory = emission.memory
     is_stationary = _is_stationary(estimator, fixed, durations is scale is None)
     if np.min(priors["transitions_prior"]) < 1 and (is_stationary or scale is not None):

@@ -146,7 +146,8 @@ def standard_errors(fitted, X, weights=None) -> StandardErrors:
     found = list(model.chain.free_directions(*fits, X))
     if not model.fixed_emission:
         fits = params.emission, following.emission
-        found += list(model.emission.free_directions(*fits, X.X))
+        free = model.emission.free_directions(*fits, X.X)
+        found += [way for way in free if way.name not in model.held]
     directions = [direction for direction in found if not direction.is_open]
     count = len(directions)
     information = np.empty((count, count))

@@ -86,6 +86,8 @@ class SequenceModel(LatentModel):
         Which emission each state has; None gives each its own.
     fixed_emission : bool, default=False
         Whether the emission is not learned.
+    held : tuple of str, default=()
+        Fields of the parameters of the emission that are not learned.
     n_jobs : int or None, default=None
         Threads. The result does not depend on it.
     """
@@ -101,6 +103,7 @@ class SequenceModel(LatentModel):
         rows_per_sequence=1.0,
         emission_of_state=None,
         fixed_emission=False,
+        held=(),
         n_jobs=None,
     ):
         self.chain = chain
@@ -109,6 +112,7 @@ class SequenceModel(LatentModel):
         self.rows_per_sequence = rows_per_sequence
         self.emission_of_state = emission_of_state
         self.fixed_emission = fixed_emission
+        self.held = held
         self.n_jobs = n_jobs
 
     def __getstate__(self):
@@ -310,7 +314,9 @@ class SequenceModel(LatentModel):
         count = self.chain.n_statistics
         chain = self.chain.maximize(s[:count], params.chain)
         emission = params.emission
-        if not self.fixed_emission:
+        if self.held:
+            emission = self.emission.maximize_held(s[count:], emission, self.held)
+        elif not self.fixed_emission:
             emission = self.emission.maximize(s[count:], emission)
         return HiddenMarkovParams(chain, emission)
 
@@ -339,7 +345,9 @@ class SequenceModel(LatentModel):
         K = self.chain.n_states
         if self.emission_of_state is not None:
             K = int(self.emission_of_state.max()) + 1
-        return count + self.emission.n_parameters(K, n_features, params.emission)
+        arguments = K, n_features, params.emission
+        count += self.emission.n_parameters(*arguments)
+        return count - self.emission.n_held(*arguments, self.held)
 
 
 def _groups(values):

@@ -152,6 +152,50 @@ def test_fixed_and_tied_parts():
     assert tied.predict_proba(X, groups=GROUPS).shape == (len(X), 4)
 
 
+@quiet
+@pytest.mark.parametrize("held", ["means", "covariances"])
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_fixed_fields_of_the_emission(kind, held):
+    """The others are at their maximum given these, which are no parameters."""
+    emission = Gaussian(kind, reg_covar=0)
+    scatter = np.stack([1.5 * np.cov(X[STATES == k].T) for k in range(3)])
+    own = {"full": scatter, "tied": scatter.mean(axis=0),
+           "diag": np.diagonal(scatter, 0, 1, 2),
+           "spherical": np.trace(scatter, 0, 1, 2) / 2}[kind]  # fmt: skip
+    given = {held: {"means": 0.9 * MEANS + 0.3, "covariances": own}[held]}
+    options = {"emission": emission, "fixed": held, "emission_init": given}
+    fit = model(**options).fit(X, groups=GROUPS, states=STATES)
+    params, apart = fit.emission_params_, X - (0.9 * MEANS + 0.3)[STATES]
+    outer, R = apart[:, :, None] * apart[:, None], np.eye(3)[STATES]
+    outer = np.einsum("nk,nij->kij", R, outer)
+    if kind == "tied":
+        outer = outer.sum(axis=0) / len(X)
+    else:
+        outer /= R.sum(axis=0)[:, None, None]
+    expected = {
+        "means": R.T @ X / R.sum(axis=0)[:, None],
+        "covariances": {"diag": np.diagonal(outer, 0, -2, -1),
+                        "spherical": np.trace(outer, 0, -2, -1) / 2}.get(kind, outer),
+        **given,
+    }  # fmt: skip
+    for name, value in expected.items():
+        np.testing.assert_allclose(getattr(params, name), value, rtol=1e-10)
+    counts = {"full": 9, "tied": 3, "diag": 6, "spherical": 3}
+    n_held = {"means": 6, "covariances": counts[kind]}[held]
+    arguments = fit._fitted().params, 2
+    free = model(emission=emission)._new_model(fit._asked(X, GROUPS, None)[1])
+    assert fit._fitted().model.n_parameters(*arguments) == (
+        free.n_parameters(*arguments) - n_held
+    )
+    deviations = fit.standard_errors(X, groups=GROUPS, states=STATES).emission
+    assert {*deviations, held} == {"means", "covariances"} != {*deviations}
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+    hidden = model(**options, max_iter=20, tol=0, start_init=START, transitions_init=A)
+    hidden.fit(holes, groups=GROUPS)
+    assert (np.diff(hidden.lower_bounds_) > -1e-12).all()
+    np.testing.assert_array_equal(getattr(hidden.emission_params_, held), given[held])
+
+
 def test_known_states_are_kept():
     rng = np.random.default_rng(0)
     known = np.where(rng.random(len(X)) < 0.2, STATES, -1)

@@ -52,8 +52,13 @@ def compare(ours, peer, X, has_ties=False):
     np.testing.assert_allclose(probabilities, expected, atol=1e-10)
 
 
+#: What is held where hmmlearn learns what letters stand for: with "c" it needs "m".
+HELD = {"stmc": (), "stm": ("covariances",)}
+
+
+@pytest.mark.parametrize("letters", HELD)
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
-def test_gaussian(kind):
+def test_gaussian(kind, letters):
     rng = np.random.default_rng(0)
     X = MEANS[rng.integers(3, size=sum(LENGTHS))] + rng.normal(size=(sum(LENGTHS), 2))
     covariances = {
@@ -63,13 +68,18 @@ def test_gaussian(kind):
         "spherical": np.full(3, 1.5),
     }[kind]
     peer = hmm.GaussianHMM(
-        3, covariance_type=kind, min_covar=0, **FIXED, covars_prior=0,
+        3, covariance_type=kind, min_covar=0, **FIXED, covars_prior=0, params=letters,
         covars_weight=0 if kind in ("full", "tied") else 1,
     )  # fmt: skip
     fitted_peer(peer, X, means_=MEANS, covars_=covariances)
     values = {"means": MEANS, "covariances": covariances}
-    ours = fitted(Gaussian(kind, reg_covar=0), X, values)
+    emission, options = Gaussian(kind, reg_covar=0), {"fixed": HELD[letters]}
+    ours = fitted(emission, X, values, **options)
     compare(ours, peer, X)
+    for name in HELD[letters]:
+        np.testing.assert_array_equal(
+            getattr(ours.emission_params_, name), values[name]
+        )
     np.testing.assert_allclose(ours.emission_params_.means, peer.means_, atol=1e-10)
     expected = peer._covars_
     if kind == "spherical":
@@ -77,7 +87,7 @@ def test_gaussian(kind):
     found = ours.emission_params_.covariances
     np.testing.assert_allclose(found, expected, atol=1e-10)
     # The negative control: one pass fewer is another point of the path.
-    fewer = fitted(Gaussian(kind, reg_covar=0), X, values, max_iter=PASSES - 1)
+    fewer = fitted(emission, X, values, max_iter=PASSES - 1, **options)
     assert np.abs(fewer.transitions_ - peer.transmat_).max() > 1e-6
 
 
@@ -153,15 +163,17 @@ def mixtures(kind, distance):
     return X, {"weights": weights, "components": components}
 
 
-def test_mixtures_of_known_covariances():
+@pytest.mark.parametrize("letters", ["stmw", "stm", "stw"])
+def test_mixtures_of_known_covariances(letters):
     X, values = mixtures("spherical", 2.0)
-    peer = hmm.GMMHMM(3, 2, covariance_type="spherical", params="stmw", **FIXED)
+    peer = hmm.GMMHMM(3, 2, covariance_type="spherical", params=letters, **FIXED)
     components = values["components"]
     fitted_peer(
         peer, X, weights_=values["weights"],
         means_=components["means"].reshape(3, 2, 2), covars_=np.ones((3, 2)),
     )  # fmt: skip
-    ours = fitted(Mixture(Gaussian("unit"), 2), X, values)
+    held = {"stmw": (), "stm": ("weights",), "stw": ("components",)}[letters]
+    ours = fitted(Mixture(Gaussian("unit"), 2), X, values, fixed=held)
     compare(ours, peer, X)
     params = ours.emission_params_
     np.testing.assert_allclose(params.weights, peer.weights_, atol=1e-10)
