@@ -318,7 +318,9 @@ class Autoregression(LaggedEmission):
 
     def mean(self, params):
         """Raise TypeError: missing values depend on rows before and after them."""
-        raise TypeError("Autoregression does not fill holes")
+        raise TypeError(
+            "Autoregression does not fill holes, which depend on the rows around them"
+        )
 
     def draw(self, X, states, params, rng):
         """Raise TypeError, as `mean`."""

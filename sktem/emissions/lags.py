@@ -83,7 +83,9 @@ class LaggedEmission(Emission):
         """Raise ValueError where rows cannot be drawn."""
         if len(self.exog):
             raise ValueError(
-                f"{type(self).__name__} cannot draw rows: exog has no distribution"
+                f"{type(self).__name__} cannot draw rows, as sample and forecast do: "
+                "the regressors exog have no distribution. Probabilities of states are "
+                "those of forecast with n_draws=0"
             )
 
     def rows_before(self, X):

@@ -323,15 +323,46 @@ class Regression(LaggedEmission):
         """Return the intercepts, of regressions without regressors."""
         if self.order or len(self.exog):
             raise TypeError(
-                "Regression has no means of its own without values of the regressors, "
-                "and does not fill holes"
+                "Regression has no means of its own without values of the regressors"
             )
         return params.coefficients[..., 0] * np.ones(params.coefficients.shape[:2])
 
+    def _means(self, X, params):
+        """Return the means of the responses in each state, (n, K, m)."""
+        if self.order:
+            raise TypeError(
+                "Regression does not fill holes where rows depend on rows before them "
+                f"(order={self.order})"
+            )
+        z = X[:, self._columns(X.shape[1])[1]]
+        if np.isnan(z).any():
+            row, place = np.argwhere(np.isnan(z))[0]
+            raise ValueError(
+                "Regression fills holes of responses, and has no distribution of "
+                f"regressors: column {self.exog[place]}, of exog, is NaN in row {row}"
+            )
+        if self.fit_intercept:
+            z = np.concatenate([np.ones((len(X), 1)), z], axis=1)
+        return np.einsum("kjq,nq->nkj", params.coefficients, z)
+
+    def _filled(self, X, values):
+        """Return rows with values of responses where these are not observed."""
+        responses, filled = self._columns(X.shape[1])[0], X.copy()
+        y = X[:, responses]
+        filled[:, responses] = np.where(np.isnan(y), values, y)
+        return filled
+
+    def expected(self, X, R, params):
+        """Return rows with conditional means of responses that are not observed."""
+        means = self._means(X, params)
+        return self._filled(X, np.einsum("nk,nkj->nj", R, means))
+
     def draw(self, X, states, params, rng):
-        """Return rows with draws, of regressions without regressors."""
-        self.mean(params)
-        return super().draw(X, states, params, rng)
+        """Return rows with draws of responses that are not observed."""
+        means = self._means(X, params)[np.arange(len(X)), states]
+        deviations = np.sqrt(params.variances[states])
+        noise = deviations * rng.standard_normal(means.shape)
+        return self._filled(X, means + noise)
 
     def free_directions(self, params, following, X):
         """Yield the directions of coefficients and variances.

@@ -140,10 +140,13 @@ class FittedSequences(NamedTuple):
         for k in range(steps):
             now = now @ A[k] if A[k].ndim == 2 else np.einsum("si,sij->sj", now, A[k])
             probabilities[:, k] = now @ of_state
-        emission = self.model.emission
+        emission, draws = self.model.emission, []
+        if not n_draws:
+            n_exog = len(getattr(emission, "exog", ()))
+            width = (X.X.shape[1] + n_exog * emission.order) // (1 + emission.order)
+            return Forecast(probabilities, np.empty((0, len(X), steps, width)))
         last_rows = X.X[X.offsets[1:] - 1]
         before = emission.rows_before(last_rows) if emission.order else None
-        draws = []
         for _ in range(n_draws):
             states, past, rows = draw_indices(last, rng), before, []
             for k in range(steps):
@@ -152,9 +155,7 @@ class FittedSequences(NamedTuple):
                 rows.append(self.rows_of(emits[states], rng, past))
                 past = _moved_on(past, rows[-1])
             draws.append(np.stack(rows, axis=1))
-        width = X.X.shape[1] // (1 + emission.order)
-        empty = np.empty((0, len(X), steps, width))
-        return Forecast(probabilities, np.array(draws) if draws else empty)
+        return Forecast(probabilities, np.array(draws))
 
     def impute(self, X, method, rng) -> np.ndarray:
         """Return rows with missing values replaced by means, modes or draws."""

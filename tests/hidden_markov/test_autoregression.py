@@ -299,7 +299,7 @@ def test_what_has_no_answer(drawn):
     pair = np.column_stack([X[:50], np.arange(50) % 7])
     driven = HiddenMarkovModel(1, emission=Autoregression(exog=[1])).fit(pair)
     for asked in (driven.sample, lambda: driven.forecast(pair)):
-        with pytest.raises(ValueError, match="exog has no distribution"):
+        with pytest.raises(ValueError, match="exog have no distribution"):
             asked()
     for method in ("mean", "mode", "draw"):
         with pytest.raises(TypeError, match="does not fill holes"):

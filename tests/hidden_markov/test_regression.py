@@ -134,10 +134,41 @@ def test_states_are_found(solver):
         fit.emission_params_.coefficients[one, 0], [1.0, 2.0, 0.8], atol=0.2
     )
     assert fit.n_features_in_ == 2 and np.isfinite(fit.bic(X, lengths=LENGTHS))
-    with pytest.raises(ValueError, match="exog has no distribution"):
+    with pytest.raises(ValueError, match="exog have no distribution.*n_draws=0"):
         fit.forecast(X, lengths=LENGTHS)
-    with pytest.raises(TypeError, match="does not fill holes"):
+    found = fit.forecast(X, lengths=LENGTHS, n_draws=0)
+    assert found.probabilities.shape == (len(LENGTHS), 1, 2)
+    assert found.draws.shape == (0, len(LENGTHS), 1, 2)
+    with pytest.raises(TypeError, match=r"does not fill holes where .*order=1"):
         fit.impute(X, lengths=LENGTHS)
+
+
+def test_responses_are_filled_given_regressors():
+    """Means are those of the regressions, by the probabilities of the states."""
+    rng, n = np.random.default_rng(0), 300
+    states, x = np.arange(n) // 30 % 2, rng.normal(3.0, size=n)
+    y = np.where(states, 2.0, -1.0) * x + 0.1 * rng.normal(size=n)
+    rows, lost = np.column_stack([x, y]), np.arange(7, n, 9)
+    rows[lost, 1] = np.nan
+    fit = HiddenMarkovModel(2, emission=Regression(exog=[0]), random_state=0).fit(rows)
+    filled = fit.impute(rows)
+    assert np.abs(filled[lost, 1] - y[lost]).max() < 0.5
+    observed = ~np.isnan(rows)
+    np.testing.assert_array_equal(filled[observed], rows[observed])
+    coefficients = fit.emission_params_.coefficients[:, 0]
+    means = coefficients[:, 0] + np.outer(x, coefficients[:, 1])
+    expected = (fit.predict_proba(rows) * means).sum(axis=1)[lost]
+    np.testing.assert_allclose(filled[lost, 1], expected)
+    mode = fit.impute(rows, method="mode")[lost, 1]
+    likeliest = fit.predict(rows, method="marginal")[lost]
+    np.testing.assert_allclose(mode, means[lost, likeliest])
+    draws = [fit.set_params(random_state=k).impute(rows, method="draw")[lost, 1]
+             for k in range(200)]  # fmt: skip
+    error = np.std(draws, axis=0) / np.sqrt(200)
+    assert (np.abs(np.mean(draws, axis=0) - expected) < 5 * error + 1e-12).all()
+    rows[3, 0] = np.nan
+    with pytest.raises(ValueError, match="column 0, of exog, is NaN in row 3"):
+        fit.impute(rows)
 
 
 @ignored
