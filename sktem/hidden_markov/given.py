@@ -231,7 +231,7 @@ def emission_of_states(estimator) -> np.ndarray | None:
 
 
 def settings_of_emission(estimator) -> dict:
-    """Return what a model needs to know of emissions of states."""
+    """Return the settings of a model that are about the emission."""
     given = estimator.fixed
     fixed = (given,) if isinstance(given, str) else tuple(given)
     is_fixed = "emission" in fixed
