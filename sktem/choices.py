@@ -42,15 +42,15 @@ def is_auto(value) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def did_you_mean(given, known: Iterable) -> str:
+def did_you_mean(value, known: Iterable) -> str:
     """Return a question after the closest known name, empty if there is none."""
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         return ""
     known = list(known)
-    if ELSEWHERE.get(given, "") in known:
-        return f"; did you mean {ELSEWHERE[given]!r}?"
+    if ELSEWHERE.get(value, "") in known:
+        return f"; did you mean {ELSEWHERE[value]!r}?"
     folded = {name.casefold(): name for name in known if isinstance(name, str)}
-    close = difflib.get_close_matches(given.casefold(), folded, n=1)
+    close = difflib.get_close_matches(value.casefold(), folded, n=1)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""
 
 
@@ -98,9 +98,9 @@ def check_folder(name: str, value) -> str | None:
     return path
 
 
-def check_names(name: str, given: Iterable, known: Collection, what: str) -> None:
+def check_names(name: str, names: Iterable, known: Collection, what: str) -> None:
     """Raise if some given names are not known."""
-    unknown = [one for one in given if one not in known]
+    unknown = [value for value in names if value not in known]
     if unknown:
         raise ValueError(
             f"{name} has unknown {what} {unknown}, the known ones are {list(known)}"
@@ -147,14 +147,14 @@ class KnownParametersMixin(BaseEstimator):
     def __init_subclass__(cls, **kwargs):
         """Keep the signature of ``__init__``, where Sphinx would take ``__new__``'s."""
         super().__init_subclass__(**kwargs)
-        own = inspect.signature(cls.__init__)
-        parameters = list(own.parameters.values())[1:]
-        cls.__signature__ = own.replace(parameters=parameters)
+        signature = inspect.signature(cls.__init__)
+        parameters = list(signature.parameters.values())[1:]
+        cls.__signature__ = signature.replace(parameters=parameters)
 
     def __new__(cls, *args, **kwargs):
         """Check the names before ``__init__`` refuses them."""
         known = cls.__signature__.parameters
-        if not any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        if not any(p.kind is p.VAR_KEYWORD for p in known.values()):
             for name in kwargs:
                 if name not in known and (advice := cls._advice(name, known)):
                     raise TypeError(f"{cls.__name__} has no parameter {name!r}{advice}")

@@ -73,7 +73,7 @@ def positions(chains: ChainState | np.ndarray) -> np.ndarray:
     return ChainState.of(chains).position
 
 
-def averaged(one: Any, other: Any, n_one: int, n_other: int) -> Any:
+def averaged(first: Any, second: Any, n_first: int, n_second: int) -> Any:
     """Average the tuning by different rows, from the same record on.
 
     A record may say by a method ``averaged(other, share)`` how; else its numbers are
@@ -81,9 +81,9 @@ def averaged(one: Any, other: Any, n_one: int, n_other: int) -> Any:
 
     Parameters
     ----------
-    one, other : NamedTuple or None
+    first, second : NamedTuple or None
         Records.
-    n_one, n_other : int
+    n_first, n_second : int
         Numbers of rows.
 
     Returns
@@ -91,14 +91,14 @@ def averaged(one: Any, other: Any, n_one: int, n_other: int) -> Any:
     NamedTuple or None
         The average.
     """
-    if one is None or other is None or type(one) is not type(other):
-        return one if other is None else other
-    share = n_other / max(n_one + n_other, 1)
-    if hasattr(one, "averaged"):
-        return one.averaged(other, share)
-    return one._make(
+    if first is None or second is None or type(first) is not type(second):
+        return first if second is None else second
+    share = n_second / max(n_first + n_second, 1)
+    if hasattr(first, "averaged"):
+        return first.averaged(second, share)
+    return first._make(
         b if a is None else a if b is None else _average(a, b, share)
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(first, second, strict=True)
     )
 
 

@@ -155,12 +155,12 @@ class Autoregression(LaggedEmission):
         left = np.einsum("nmw,mw->nm", apart, steps[0])
         products = [left * column[:, None] for column in x[:, 0].T]
         features = np.concatenate([left, *products], axis=1)
-        seen = np.tile(observed > 0, 1 + x.shape[2])
+        is_observed = np.tile(observed > 0, 1 + x.shape[2])
         now = (
             X[:, self._columns(X.shape[1])[0]]
             - x[:, 0] @ self._levels(params)[0, :, 1:].T
         )
-        return np.concatenate([now, np.where(seen, features, np.nan)], axis=1)
+        return np.concatenate([now, np.where(is_observed, features, np.nan)], axis=1)
 
     def _columns(self, width):
         """Return indices of responses and of exog, of rows with lags."""
@@ -207,8 +207,8 @@ class Autoregression(LaggedEmission):
         responses, exog = self._columns(X.shape[1])
         K, m = R.shape[1], len(responses)
         values = X[:, responses + exog]
-        seen = ~np.isnan(values)
-        centre = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(seen.sum(0), 1)
+        observed = ~np.isnan(values)
+        centre = np.where(observed, values, 0.0).sum(0) / np.maximum(observed.sum(0), 1)
         ones, zeros = np.ones((K, m)), np.zeros((K, m, self.order))
         blank = AutoregressionParams(
             centre[:m] * ones, zeros, ones, centre, 0, np.zeros((K, m, len(exog)))

@@ -76,8 +76,10 @@ class LevelTurns(NamedTuple):
             coefficients = self._coefficients(about, variances)
             left, short = _errors(about, coefficients), 0.0
             if self.switching_variance:
-                own = left / np.where(alive, mass, 1.0) + self.reg_covar
-                variances = np.where(alive, np.maximum(own, LEAST_VARIANCE), variances)
+                estimates = left / np.where(alive, mass, 1.0) + self.reg_covar
+                variances = np.where(
+                    alive, np.maximum(estimates, LEAST_VARIANCE), variances
+                )
                 short = mass @ np.log(variances)
             short += (left / variances).sum()
             if not short < least:  # of rounding errors, where a mean is open
@@ -110,10 +112,10 @@ class LevelTurns(NamedTuple):
         # Where a unit root leaves a mean open, it stays about where it is.
         places = [0, *range(at, at + q)]
         squares = np.tile(share @ moments[:, places, places], K) @ onto
-        held = np.diag(np.maximum(TURNS.held * squares, LEAST_VARIANCE))
-        kept = (before.ravel() @ onto) / onto.sum(axis=0)
-        found = np.linalg.solve(normal + held, response + held @ kept)
-        return (onto @ found).reshape(K, 1 + q)
+        ridge = np.diag(np.maximum(TURNS.held * squares, LEAST_VARIANCE))
+        previous = (before.ravel() @ onto) / onto.sum(axis=0)
+        solution = np.linalg.solve(normal + ridge, response + ridge @ previous)
+        return (onto @ solution).reshape(K, 1 + q)
 
     def _onto_shared(self, K) -> np.ndarray:
         """Return which of the levels of all states are one, (K * (1 + q), n)."""
@@ -145,8 +147,8 @@ class LevelTurns(NamedTuple):
         if not self.switching_coefficients:
             pooled = (about / variances[:, None, None]).sum(axis=0)[None]
         inverse = pseudo_inverse(pooled[:, 1:, 1:])
-        found = np.einsum("kij,kj->ki", inverse, pooled[:, 1:, 0])
-        return np.broadcast_to(found, (len(about), self.order))
+        coefficients = np.einsum("kij,kj->ki", inverse, pooled[:, 1:, 0])
+        return np.broadcast_to(coefficients, (len(about), self.order))
 
 
 def _errors(about, coefficients):

@@ -428,11 +428,11 @@ def _least_squares(moments, shared, weights):
     normal = np.zeros((m, n_own + shared.sum(), n_own + shared.sum()))
     response = np.zeros(normal.shape[:2])
     for k in range(K):
-        own = weights[k][:, None] * z_y[k]
+        weighted = weights[k][:, None] * z_y[k]
         normal[:, places[k][:, None], places[k]] += weights[k][:, None, None] * z_z[k]
-        response[:, places[k]] += own
-    found = np.einsum("jab,jb->ja", pseudo_inverse(normal), response)
-    return found[:, places].swapaxes(0, 1)
+        response[:, places[k]] += weighted
+    solution = np.einsum("jab,jb->ja", pseudo_inverse(normal), response)
+    return solution[:, places].swapaxes(0, 1)
 
 
 def _left(moments, coefficients):

@@ -87,7 +87,7 @@ def doubt_of_labels(
         return None
     each = rows()
     total, parameters, count = each.sum(), 0, 0
-    found: dict[str, tuple[list, list]] = {}
+    by_kind: dict[str, tuple[list, list]] = {}
     for block in blocks:
         mass = each[:, None, None] * block.probabilities
         known = mass.sum(axis=0) >= rule.met
@@ -104,14 +104,14 @@ def doubt_of_labels(
         wanted = (block.probabilities > 0) | (block.kind != "labels")
         unmet, places, _ = np.nonzero((mass < rule.met) & known & wanted)
         if len(unmet):
-            states, columns = found.setdefault(block.kind, ([], []))
+            states, columns = by_kind.setdefault(block.kind, ([], []))
             states.extend(unmet)
             columns.extend(block.columns[places])
             count += len(unmet)
     few = parameters > rule.parameters * total
     if not few or rule.loss * count <= rule.most * total:
         return None
-    kind, (states, columns) = max(found.items(), key=lambda item: len(item[1][0]))
+    kind, (states, columns) = max(by_kind.items(), key=lambda item: len(item[1][0]))
     label = label.lower()
     advice = f"Take fewer {label}s"
     if kind == "labels":

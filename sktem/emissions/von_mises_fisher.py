@@ -102,10 +102,10 @@ class VonMisesFisher(Emission):
             d / 2 * math.log(2 * math.pi) + log_bessel_ratio(d / 2 - 1, c)
         )
         values += log_constants
-        hidden, reach, rest = self._hidden(X, observed, params)
+        hidden, reach, radii = self._hidden(X, observed, params)
         for m in np.unique(hidden[hidden > 0]):
             rows = np.flatnonzero((hidden == m) & observed.any(axis=1))
-            r = rest[rows, None]
+            r = radii[rows, None]
             logs = log_bessel_ratio(m / 2 - 1, c * reach[rows] * r)
             logs = logs + m / 2 * math.log(2 * math.pi)
             values[rows] += logs + (m - 2) * np.log(np.maximum(r, 1e-150))
@@ -125,13 +125,13 @@ class VonMisesFisher(Emission):
         observed = ~np.isnan(X)
         if observed.all():
             return X
-        hidden, reach, rest = self._hidden(X, observed, params)
+        hidden, reach, radii = self._hidden(X, observed, params)
         lengths = np.zeros(len(X))
         for m in np.unique(hidden[hidden > 0]):
             rows = hidden == m
-            inner = params.concentrations[k] * reach[rows, k] * rest[rows]
+            inner = params.concentrations[k] * reach[rows, k] * radii[rows]
             lengths[rows] = mean_length(m, inner) if m > 1 else np.tanh(inner)
-        towards = lengths * rest / np.where(reach[:, k] > 0, reach[:, k], 1.0)
+        towards = lengths * radii / np.where(reach[:, k] > 0, reach[:, k], 1.0)
         return np.where(observed, X, towards[:, None] * params.directions[k])
 
     def statistics(self, X, R, params):
@@ -186,11 +186,11 @@ class VonMisesFisher(Emission):
         """Return rows with missing values replaced by draws."""
         filled = np.array(X, dtype=np.float64)
         observed = ~np.isnan(filled)
-        hidden, reach, rest = self._hidden(filled, observed, params)
+        hidden, reach, radii = self._hidden(filled, observed, params)
         for row in np.flatnonzero(~observed.all(axis=1)):
             k, holes = states[row], np.flatnonzero(~observed[row])
             mean = params.directions[k, holes]
-            inner = params.concentrations[k] * reach[row, k] * rest[row]
+            inner = params.concentrations[k] * reach[row, k] * radii[row]
             size = np.sqrt((mean**2).sum())
             unit = mean / size if size > 0 else np.eye(len(holes))[0]
             if len(holes) == 1:
@@ -198,7 +198,7 @@ class VonMisesFisher(Emission):
                 direction = unit if up else -unit
             else:
                 direction = _draw_direction(unit, inner, 1, rng)[0]
-            filled[row, holes] = rest[row] * direction
+            filled[row, holes] = radii[row] * direction
         return filled
 
     def sample(self, params, states, rng):
@@ -219,8 +219,8 @@ class VonMisesFisher(Emission):
             across = np.linalg.svd(direction[None])[2][1:]
             for a, way in enumerate(across):
                 entries = tuple(((k, i), float(step)) for i, step in enumerate(way))
-                found = Direction("directions", entries, scale, ("across", a), k)
-                yield found._replace(is_open=bool(is_open[k]))
+                tangent = Direction("directions", entries, scale, ("across", a), k)
+                yield tangent._replace(is_open=bool(is_open[k]))
         yield from concentration_directions(c)
 
     def moved(self, params, moves):

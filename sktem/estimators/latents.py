@@ -169,13 +169,13 @@ def _chain_draws(model, sampler, X, params, n_draws, generators: Generators, rul
         chains, _ = drawn(WARM_UP, k)
     n_chains = positions(chains).shape[1]
     length = -(-n_draws // n_chains)
-    n_burn_in, kept, rates = int(np.ceil(rule.burn_in * length)), [], []
+    n_burn_in, draws, rates = int(np.ceil(rule.burn_in * length)), [], []
     for k in range(n_burn_in + length):
         chains, info = drawn(PASS, k + 1)
         if k >= n_burn_in:
-            kept.append(ChainState.of(chains).position)
+            draws.append(ChainState.of(chains).position)
             rates.append(info.acceptance_rate)
-    return LatentDraws(np.stack(kept, axis=2), float(np.mean(rates)), True)
+    return LatentDraws(np.stack(draws, axis=2), float(np.mean(rates)), True)
 
 
 def diagnostics(draws: LatentDraws) -> ChainDiagnostics:

@@ -17,10 +17,10 @@ def _pointer_kind(kind):
         dtype = types.uint8 if kind.dtype == types.boolean else kind.dtype
         return types.CPointer(dtype)
     if isinstance(kind, types.BaseNamedTuple):
-        inner = [_pointer_kind(one) for one in kind]
+        inner = [_pointer_kind(item) for item in kind]
         return types.BaseTuple.from_types(inner, kind.instance_class)
     if isinstance(kind, types.BaseTuple):
-        return types.BaseTuple.from_types([_pointer_kind(one) for one in kind])
+        return types.BaseTuple.from_types([_pointer_kind(item) for item in kind])
     return kind
 
 

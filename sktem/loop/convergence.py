@@ -161,16 +161,16 @@ def _settle(state, settled, window) -> None:
 def _left_of_approach(values, steps, paces):
     """Return the remainder of an exponential approach, and its upper limit."""
     steps = steps - steps[0]
-    rest = np.exp(-steps / (np.array(paces)[:, None] * steps[-1]))
-    centred = rest - rest.mean(axis=1, keepdims=True)
+    decays = np.exp(-steps / (np.array(paces)[:, None] * steps[-1]))
+    centred = decays - decays.mean(axis=1, keepdims=True)
     squares = (centred**2).sum(axis=1)
     values = values - values.mean()
     size = -(centred @ values) / squares
     residual = values @ values - size**2 * squares
     best = residual.argmin()
     variance = max(residual[best], 0.0) / max(len(values) - 3, 1)
-    left = size * rest[:, -1]
-    error = rest[:, -1] * np.sqrt(variance / squares)
+    left = size * decays[:, -1]
+    error = decays[:, -1] * np.sqrt(variance / squares)
     possible = residual <= residual[best] + 9 * variance
     return left[best], (left + 3 * error)[possible].max()
 
@@ -187,8 +187,8 @@ def _left_to_gain(values, rule):
     else:
         at_most = np.inf
     before, last = changes[-2:]
-    rest = _geometric_rest(abs(last), last / before if before else np.inf, values)
-    return min(rest, at_most)
+    remainder = _geometric_rest(abs(last), last / before if before else np.inf, values)
+    return min(remainder, at_most)
 
 
 def _left_of_jumps(values, window, size_of):

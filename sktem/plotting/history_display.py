@@ -149,12 +149,12 @@ class HistoryDisplay:
         at = np.asarray(getattr(self.history, x), dtype=float)
         for panel, trace in zip(axes, traces, strict=True):
             values = np.asarray(getattr(self.history, trace), dtype=float)
-            seen = np.isfinite(values)
-            style = {"marker": "."} if seen.sum() == 1 else {}
-            drawn = np.stack([at[seen], values[seen]])
+            is_finite = np.isfinite(values)
+            style = {"marker": "."} if is_finite.sum() == 1 else {}
+            drawn = np.stack([at[is_finite], values[is_finite]])
             if trace in MEASURED and self.history.of_sample:
                 # No line from what a sample has shown to what all rows show.
-                changes = np.diff(np.array(self.history.of_sample)[seen])
+                changes = np.diff(np.array(self.history.of_sample)[is_finite])
                 drawn = np.insert(drawn, np.flatnonzero(changes) + 1, np.nan, axis=1)
             panel.plot(*drawn, label=self.name, **style | kwargs)
             panel.set(

@@ -484,10 +484,10 @@ def _answered(function, check, allow_nan, loader, like, starts, raw, block_id=(0
     return np.concatenate([*map(function, blocks)]).astype(like.dtype, copy=False)
 
 
-def _on_partition(loader, first, chosen, function, raw, beside, *own):
+def _on_partition(loader, first, chosen, function, raw, beside, *arguments):
     if chosen:
-        return function(loader.load(raw, beside, own[0]), first, *own[1:])
-    return function(loader.load(raw, beside), first, *own)
+        return function(loader.load(raw, beside, arguments[0]), first, *arguments[1:])
+    return function(loader.load(raw, beside), first, *arguments)
 
 
 def _block_sums(size, function, block, first, weights=None):

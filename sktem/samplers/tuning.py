@@ -121,10 +121,13 @@ def _typical(spread):
 
 def check_length(name: str, value) -> np.ndarray:
     """Return a length of moves as an array, or raise if it is not positive."""
-    given = np.asarray(value)
-    if given.dtype.kind not in "iuf" or not (np.isfinite(given) & (given > 0)).all():
+    lengths = np.asarray(value)
+    if (
+        lengths.dtype.kind not in "iuf"
+        or not (np.isfinite(lengths) & (lengths > 0)).all()
+    ):
         raise ValueError(f'{name} must be positive or "auto", got {value!r}')
-    return given.astype(float)
+    return lengths.astype(float)
 
 
 def tuned(target: float, chains: ChainState, drawn):

@@ -197,12 +197,12 @@ class SequenceBlocks(CheckedRows):
         blocks = np.searchsorted(self.cuts, places, side="right") - 1
         used = np.flatnonzero(self.table.lengths)
         pieces = np.searchsorted(self.table.starts[used], self.edges[blocks], "right")
-        one, other = (self.source.where(int(used[k - 1])) for k in pieces)
+        first, later = (self.source.where(int(used[k - 1])) for k in pieces)
         names = self.source.names
         noun = self.roles.noun
         name = noun if names is None else repr(names[self.roles.groups])
         raise ValueError(
-            f"{noun} {label} has rows in {one} and, after others, in {other}: "
+            f"{noun} {label} has rows in {first} and, after others, in {later}: "
             f"{self.advice.format(noun=noun, name=name)}"
         )
 
@@ -243,15 +243,15 @@ class SequenceBlocks(CheckedRows):
             start, stop = self.edges[b : b + 2]
             needed |= (starts < stop) & (starts + lengths > start)
         waiting = iter(which)
-        block, held = next(waiting), []
+        block, pieces = next(waiting), []
         for first, chunk in self.table.pieces(np.flatnonzero(needed)):
             while block is not None:
                 start, stop = np.maximum(self.edges[block : block + 2] - first, 0)
-                held.append(np.array(chunk[start:stop]))
+                pieces.append(np.array(chunk[start:stop]))
                 if stop > len(chunk):
                     break
-                yield block, np.concatenate(held)
-                block, held = next(waiting, None), []
+                yield block, np.concatenate(pieces)
+                block, pieces = next(waiting, None), []
 
     def blocks(self, size=None):
         """Yield the index of the first sequence and the sequences, by blocks."""

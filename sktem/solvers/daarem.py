@@ -78,8 +78,8 @@ class DAAREM(AcceleratedEM):
         record.own = past = Past(points, past.successes + succeeded)
         if len(points) < 2:
             return point.image
-        steps = np.diff([one.s for one in points], axis=0)
-        changes = np.diff([one.residual for one in points], axis=0)
+        steps = np.diff([accepted.s for accepted in points], axis=0)
+        changes = np.diff([accepted.residual for accepted in points], axis=0)
         share = 1.0 / (1.0 + GROWTH ** (HALF - past.successes))
         gamma = _damped(changes / record.scale, point.residual / record.scale, share)
         return point.image - gamma @ (steps + changes)

@@ -234,8 +234,8 @@ class LayeredMachine(BoltzmannModel):
             return self.states.mean_field(params, X, observed, n_iterations)
 
         def block(start, stop):
-            rows, seen = (_taken(x, slice(start, stop)) for x in (X, observed))
-            return self.states.mean_field(params, rows, seen, n_iterations)
+            rows, is_observed = (_taken(x, slice(start, stop)) for x in (X, observed))
+            return self.states.mean_field(params, rows, is_observed, n_iterations)
 
         size, threads = operations.rows_per_block, self._threads(operations)
         results = iterate_blocks(block, n, size, threads)
@@ -305,8 +305,8 @@ class LayeredMachine(BoltzmannModel):
         layout = self.layout
         first = X @ layout.weights_between(params, 0) + layout.layer_biases(params, 1)
         others = [layout.layer_biases(params, k) for k in range(2, len(self.sizes))]
-        rest = np.concatenate(others).astype(np.float64)
-        below = np.broadcast_to(rest, (len(X), len(rest)))
+        upper = np.concatenate(others).astype(np.float64)
+        below = np.broadcast_to(upper, (len(X), len(upper)))
         fields = np.concatenate([first, below], axis=1).T
         return fields, layout.edge_weights(params, 1)
 

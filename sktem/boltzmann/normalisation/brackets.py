@@ -222,14 +222,14 @@ def bracket_log_partition(
     reverse = replace(reverse, value=-reverse.value)
     numpy = arrays_of(there).to_numpy
     value, error = _bennett(numpy(there), numpy(back))
-    found = PartitionBracket(
+    bracket = PartitionBracket(
         value, error, forward, reverse, log_sum_over(model, params, chains)
     )
-    if found._chains_have_missed:
+    if bracket._chains_have_missed:
         value, error = forward.value, forward.standard_error
-    if found.least > value + MARGIN * error:
-        value, error = found.least, max(error, found.least - value)
-    return replace(found, value=value, standard_error=error)
+    if bracket.least > value + MARGIN * error:
+        value, error = bracket.least, max(error, bracket.least - value)
+    return replace(bracket, value=value, standard_error=error)
 
 
 def log_sum_over(model, params, chains) -> float:

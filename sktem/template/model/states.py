@@ -41,11 +41,11 @@ class ChainStates(NamedTuple):
         if not Z.flags.c_contiguous:  # a copy would take what is written
             raise ValueError("the states are not contiguous")
         flat = Z.reshape(len(Z), n_components, Z.shape[1] // n_components)
-        position, rest = flat[:, :, :n_latents], flat[:, :, n_latents:]
+        position, tail = flat[:, :, :n_latents], flat[:, :, n_latents:]
         modes = state_size(n_latents, n_components) - n_latents
         return cls(
-            position, rest[..., 0], rest[..., 1], rest[..., 2], rest[..., 3:modes],
-            rest[..., modes:],
+            position, tail[..., 0], tail[..., 1], tail[..., 2], tail[..., 3:modes],
+            tail[..., modes:],
         )  # fmt: skip
 
 

@@ -205,19 +205,19 @@ def solver_of(grams, matrix, jitter):
             ridge *= 10
 
 
-def conjugate_gradients(product, b, x, precondition, residual, steps):
+def conjugate_gradients(product, b, x, precondition, tolerance, steps):
     """Return the solution of a system from a guess, None without convergence."""
-    rest = b - product(x)
-    solved = precondition(rest)
-    direction, square = solved, rest @ solved
-    enough = residual**2 * float(b @ precondition(b))
+    residuals = b - product(x)
+    solved = precondition(residuals)
+    direction, square = solved, residuals @ solved
+    enough = tolerance**2 * float(b @ precondition(b))
     for _ in range(steps):
         if square <= enough:
             return x
         image = product(direction)
         length = square / (direction @ image)
-        x, rest = x + length * direction, rest - length * image
-        solved = precondition(rest)
-        square, before = rest @ solved, square
+        x, residuals = x + length * direction, residuals - length * image
+        solved = precondition(residuals)
+        square, before = residuals @ solved, square
         direction = solved + square / before * direction
     return None
