@@ -94,14 +94,14 @@ class FittedMachine:
         arrays = arrays_of(X)
         xp = arrays.xp
         out = arrays.empty((X.shape[0], model.n_hidden), X.dtype)
-        for rows, part in _parts(X):
+        for rows, block in _blocks(X):
             # The sum is NaN if a value is, and costs less than to look at each.
             observed = None
-            if not xp.isfinite(xp.sum(part)):
-                part, observed = half_filled(part)
+            if not xp.isfinite(xp.sum(block)):
+                block, observed = half_filled(block)
                 observed = None if xp.all(observed) else observed
             out[rows, ...] = model.hidden_means(
-                self.params, part, self.n_mean_field, observed
+                self.params, block, self.n_mean_field, observed
             )
         return 2.0 * out - 1.0 if self.has_spins else out
 
@@ -131,13 +131,13 @@ class FittedMachine:
     def _log_unnormalised(self, X):
         arrays, model = arrays_of(X), self.model
         out = arrays.empty(X.shape[0], arrays.xp.float64)
-        for rows, part in _parts(X):
-            part = arrays.astype(part, arrays.xp.float64)
+        for rows, block in _blocks(X):
+            block = arrays.astype(block, arrays.xp.float64)
             if model.has_exact_posterior:
-                out[rows] = model.log_unnormalised(self.params, part)
+                out[rows] = model.log_unnormalised(self.params, block)
             else:
                 out[rows] = model.variational_bound(
-                    self.params, part, self.n_mean_field
+                    self.params, block, self.n_mean_field
                 )
         return out
 
@@ -166,9 +166,9 @@ class FittedMachine:
         else:
             generator, arrays = rng(), arrays_of(X)
             values = arrays.empty(X.shape[0], arrays.xp.float64)
-            for rows, part in _parts(X):
+            for rows, block in _blocks(X):
                 values[rows], _ = posterior_log_sums(
-                    self.model, self.params, part, generator, n_runs, n_temperatures
+                    self.model, self.params, block, generator, n_runs, n_temperatures
                 )
         return values + self.constant - log_partition - self.units.log_scale
 
@@ -177,15 +177,15 @@ class FittedMachine:
         X = self.units.inputs(X, X.dtype)
         arrays = arrays_of(X)
         out = arrays.full(X.shape[0], 0.0, arrays.xp.float64)
-        for rows, part in _parts(X):
-            part = arrays.copy(arrays.astype(part, arrays.xp.float64))
-            for unit in range(part.shape[1]):
+        for rows, block in _blocks(X):
+            block = arrays.copy(arrays.astype(block, arrays.xp.float64))
+            for unit in range(block.shape[1]):
                 values = []
-                original = arrays.copy(part[:, unit])
+                original = arrays.copy(block[:, unit])
                 for state in (0.0, 1.0):
-                    part[:, unit] = state
-                    values.append(self._log_unnormalised(part))
-                part[:, unit] = original
+                    block[:, unit] = state
+                    values.append(self._log_unnormalised(block))
+                block[:, unit] = original
                 off, on = values
                 total = arrays.xp.logaddexp(off, on)
                 out[rows] += original * on + (1.0 - original) * off - total
@@ -329,9 +329,9 @@ class FittedMachine:
         return self.units.outputs(arrays_of(drawn).copy(drawn))
 
 
-def _parts(X, n_rows=2048):
+def _blocks(X, n_rows=2048):
     """Yield slices of rows and these rows as dense arrays."""
     for begin in range(0, X.shape[0], n_rows):
         rows = slice(begin, min(begin + n_rows, X.shape[0]))
-        part = X[rows, :]
-        yield rows, part.toarray() if sparse.issparse(part) else part
+        block = X[rows, :]
+        yield rows, block.toarray() if sparse.issparse(block) else block

@@ -159,37 +159,37 @@ def _summed(function, X, weights):
     )
 
 
-def _seen(part, weights):
+def _seen(block, weights):
     """Return rows with zero for NaN, a mask of values, and weights, by column."""
-    arrays = arrays_of(part)
+    arrays = arrays_of(block)
     xp = arrays.xp
-    observed = ~xp.isnan(part)
+    observed = ~xp.isnan(block)
     each = 1.0 if weights is None else arrays.asarray(weights)[:, None]
     if not bool(xp.all(observed)):
-        part = xp.where(observed, part, xp.zeros_like(part))
-    return part, observed, each
+        block = xp.where(observed, block, xp.zeros_like(block))
+    return block, observed, each
 
 
-def _totals(part, *, weights):
+def _totals(block, *, weights):
     """Return sums of columns over observed values, and of their weights."""
-    arrays = arrays_of(part)
+    arrays = arrays_of(block)
     xp = arrays.xp
     # The sum is NaN if an entry is, and costs less than to look at each.
-    total = xp.sum(part, axis=0, dtype=xp.float64)
+    total = xp.sum(block, axis=0, dtype=xp.float64)
     if weights is None and not bool(xp.any(xp.isnan(total))):
-        return total, arrays.full(part.shape[1], float(part.shape[0]), xp.float64)
-    part, observed, each = _seen(part, weights)
+        return total, arrays.full(block.shape[1], float(block.shape[0]), xp.float64)
+    block, observed, each = _seen(block, weights)
     observed = arrays.astype(observed, xp.float64)
     if weights is not None:
-        part, observed = part * each, observed * each
-    return xp.sum(part, axis=0, dtype=xp.float64), xp.sum(observed, axis=0)
+        block, observed = block * each, observed * each
+    return xp.sum(block, axis=0, dtype=xp.float64), xp.sum(observed, axis=0)
 
 
-def _squares(centre, part, *, weights):
+def _squares(centre, block, *, weights):
     """Return the sums of squared deviations of columns."""
-    arrays = arrays_of(part)
+    arrays = arrays_of(block)
     xp = arrays.xp
-    part, observed, each = _seen(part, weights)
-    deviations = arrays.astype(part, xp.float64) - centre
+    block, observed, each = _seen(block, weights)
+    deviations = arrays.astype(block, xp.float64) - centre
     deviations = xp.where(observed, deviations, xp.zeros_like(deviations))
     return (xp.sum(deviations**2 * each, axis=0),)

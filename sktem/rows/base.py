@@ -370,17 +370,17 @@ def aligned(
         The rows; valid until the next block is asked for.
     """
     first, n_waiting = 0, 0
-    parts: list[np.ndarray] = []
+    waiting: list[np.ndarray] = []
     for chunk in chunks:
         start = 0
         while start < len(chunk):
-            part = chunk[start : start + size - n_waiting]
-            start += len(part)
-            n_waiting += len(part)
+            piece = chunk[start : start + size - n_waiting]
+            start += len(piece)
+            n_waiting += len(piece)
             if n_waiting < size:
-                parts.append(np.array(part))  # the source may reuse its buffer
+                waiting.append(np.array(piece))  # the source may reuse its buffer
                 continue
-            yield first, np.concatenate([*parts, part]) if parts else part
-            first, n_waiting, parts = first + size, 0, []
+            yield first, np.concatenate([*waiting, piece]) if waiting else piece
+            first, n_waiting, waiting = first + size, 0, []
     if n_waiting:
-        yield first, parts[0] if len(parts) == 1 else np.concatenate(parts)
+        yield first, waiting[0] if len(waiting) == 1 else np.concatenate(waiting)

@@ -178,18 +178,18 @@ class CheckedRows:
         """Yield sorted numbers and rows, many at once, in an order of the pieces."""
         remaining, n_waiting = iter(sizes), 0
         size = next(remaining)
-        parts: list[tuple[int, np.ndarray]] = []
+        waiting: list[tuple[int, np.ndarray]] = []
         with closing(self.pieces(order)) as pieces:
             for first, chunk in pieces:
                 start = 0
                 while start < len(chunk):
-                    part = chunk[start : start + size - n_waiting]
-                    parts.append((first + start, part.astype(self.dtype)))
-                    start += len(part)
-                    n_waiting += len(part)
+                    piece = chunk[start : start + size - n_waiting]
+                    waiting.append((first + start, piece.astype(self.dtype)))
+                    start += len(piece)
+                    n_waiting += len(piece)
                     if n_waiting == size:
-                        parts.sort(key=lambda part: part[0])
-                        yield _joined(parts)
+                        waiting.sort(key=lambda piece: piece[0])
+                        yield _joined(waiting)
                         n_waiting, size = 0, next(remaining, 0)
 
     def digest(self) -> str:
@@ -384,11 +384,11 @@ def numbers_of_chunk(chunk, n_columns, where, names=None):
     return array
 
 
-def _joined(parts):
+def _joined(pieces):
     """Return numbers of rows and rows of parts, which are let go."""
-    numbers = np.concatenate([np.arange(n, n + len(rows)) for n, rows in parts])
-    rows = np.concatenate([rows for _, rows in parts])
-    parts.clear()
+    numbers = np.concatenate([np.arange(n, n + len(rows)) for n, rows in pieces])
+    rows = np.concatenate([rows for _, rows in pieces])
+    pieces.clear()
     return numbers, rows
 
 

@@ -54,15 +54,15 @@ def given_rows(X, groups, lengths) -> GivenRows:
         If sequences are given in two ways.
     """
     several = isinstance(X, (list, tuple)) and len(X) > 0
-    if several and all(np.ndim(part) == 2 for part in X):
+    if several and all(np.ndim(sequence) == 2 for sequence in X):
         if groups is not None or lengths is not None:
             raise ValueError(
                 "X is a list of arrays, each a sequence: leave out groups and lengths"
             )
-        counts = np.array([len(part) for part in X])
+        counts = np.array([len(sequence) for sequence in X])
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        parts = X
-        widths = sorted({np.shape(part)[1] for part in X})
+        sequences = X
+        widths = sorted({np.shape(sequence)[1] for sequence in X})
         if len(widths) > 1:
             raise ValueError(
                 f"the arrays of X have different numbers of columns: {widths}"
@@ -70,9 +70,9 @@ def given_rows(X, groups, lengths) -> GivenRows:
         if hasattr(X[0], "columns"):
             # pandas and polars join frames by a function of the same name.
             library = sys.modules[type(X[0]).__module__.partition(".")[0]]
-            parts = [part[list(X[0].columns)] for part in X]
-            return GivenRows(library.concat(parts), offsets)
-        joined = np.concatenate([np.asarray(part) for part in parts])
+            sequences = [sequence[list(X[0].columns)] for sequence in X]
+            return GivenRows(library.concat(sequences), offsets)
+        joined = np.concatenate([np.asarray(sequence) for sequence in sequences])
         return GivenRows(joined, offsets)
     if isinstance(groups, (str, Integral)) and hasattr(X, "columns"):
         names = list(X.columns)

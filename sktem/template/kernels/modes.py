@@ -62,9 +62,9 @@ FIRST_DAMPING, EASE, TIGHTEN, MOST_DAMPING = 1e-2, 0.2, 5.0, 1e8
 
 def new_pairs(products, index) -> Pairs:
     """Return products of kernels, each (pairs, pixels)."""
-    starts = np.cumsum([part.size for part in products])[:2]
+    starts = np.cumsum([product.size for product in products])[:2]
     sizes = (*starts, *map(len, products))
-    numbers = np.concatenate([part.ravel() for part in products])
+    numbers = np.concatenate([product.ravel() for product in products])
     return Pairs._make([numbers, *map(np.uint64, sizes), index])
 
 
@@ -213,7 +213,7 @@ def solve_upper(upper, dim, work, out):
         work[out + i] = total / work[row + i]
 
 
-def modes(Y, Z, part, search, grid, pairs, results):
+def modes(Y, Z, component, search, grid, pairs, results):
     """Move the landmarks of every image to a mode of their posterior, in place.
 
     Levenberg-Marquardt steps with the Gauss-Newton matrix, at noise variances that
@@ -224,7 +224,7 @@ def modes(Y, Z, part, search, grid, pairs, results):
     Y : ndarray of shape (n, n_pixels)
     Z : ndarray of shape (n, n_landmarks)
         Start, replaced by the mode.
-    part : Component
+    component : Component
         The template as a spline, ``table``, with the ``precision`` of the landmarks and
         the ``noise_variance``.
     search : Levels
@@ -233,11 +233,11 @@ def modes(Y, Z, part, search, grid, pairs, results):
     results : ModeValues
         Filled with the values at the modes.
     """
-    dim = len(part.precision)
+    dim = len(component.precision)
     more = 4 * dim + 3 * dim**2 + room_of_maps(grid, pairs)
     _modes(
-        *steps_of(grid), for_types_of(_curvature, grid, pairs), Y, Z, part.table,
-        part.precision.ravel(), part.noise_variance, search, grid, pairs,
+        *steps_of(grid), for_types_of(_curvature, grid, pairs), Y, Z, component.table,
+        component.precision.ravel(), component.noise_variance, search, grid, pairs,
         new_work(grid, more).flat, results, grid.flow,
     )  # fmt: skip
 

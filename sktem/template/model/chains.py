@@ -100,15 +100,15 @@ def over_images(function, X, n_jobs):
     return results
 
 
-def under_unit_light(X, lights, part):
+def under_unit_light(X, lights, component):
     """Yield row, image and component or target of images with gains and offsets.
 
     An image with gain and offset is one without, whose noise is divided by the gain.
     """
     for row, (gain, offset) in enumerate(lights):
         rows = slice(row, row + 1)
-        unlit_part = part._replace(noise_variance=part.noise_variance / gain**2)
-        yield rows, (X[rows] - offset) / gain, unlit_part
+        unlit = component._replace(noise_variance=component.noise_variance / gain**2)
+        yield rows, (X[rows] - offset) / gain, unlit
 
 
 class Chains(NamedTuple):
@@ -130,32 +130,33 @@ class Chains(NamedTuple):
 
     # ---------------------------------------------------------------- preconditioner
 
-    def mean_curvature(self, part) -> np.ndarray:
+    def mean_curvature(self, component) -> np.ndarray:
         """Return the mean of ``J' J`` over deformations drawn from the model."""
         grid = self.grid
         # Fixed draws: the same parameters always have the same preconditioner.
         noise = np.random.default_rng(0).standard_normal((self.draws, grid.n_latents))
-        Z = noise @ part.factor.T
-        return sum_curvatures(Z, part.table, grid.compiled, grid.pairs) / len(Z)
+        Z = noise @ component.factor.T
+        return sum_curvatures(Z, component.table, grid.compiled, grid.pairs) / len(Z)
 
-    def target(self, part) -> Target:
+    def target(self, component) -> Target:
         """Return the inputs of Langevin chains of a component.
 
         The preconditioner is the inverse of the Gauss-Newton matrix of the log-density,
         averaged over deformations drawn from the model.
         """
-        hessian = part.precision + self.mean_curvature(part) / part.noise_variance
+        curvature = self.mean_curvature(component)
+        hessian = component.precision + curvature / component.noise_variance
         # P with hessian = P P'; the preconditioner's factor solves P' L = 1. It is
         # upper triangular, so the order of the coordinates is turned around.
         lower = np.linalg.cholesky(hessian[::-1, ::-1])
         factor = solve_triangular(lower, np.eye(len(lower)), lower=True).T
         factor = np.ascontiguousarray(factor[::-1, ::-1])
-        whitened = factor.T @ part.precision @ factor
+        whitened = factor.T @ component.precision @ factor
         return Target(
-            part.table,
+            component.table,
             factor,
             np.ascontiguousarray((whitened + whitened.T) / 2),
-            part.noise_variance,
+            component.noise_variance,
             np.ascontiguousarray(lower.T[::-1, ::-1]),
         )
 
@@ -171,9 +172,9 @@ class Chains(NamedTuple):
             images = [(slice(None), Y, target)]
             if lit:
                 images = under_unit_light(Y, Z[:, -2:], target)
-            for index, unlit, part in images:
+            for index, unlit, scaled in images:
                 total += langevin_chains(
-                    unlit, Z[index], keys[index], np.uint64(seed), part, grid, *moves
+                    unlit, Z[index], keys[index], np.uint64(seed), scaled, grid, *moves
                 )
             return total
 
@@ -201,32 +202,33 @@ class Chains(NamedTuple):
 
     # -------------------------------------------------------------------- densities
 
-    def images(self, Z, part) -> np.ndarray:
+    def images(self, Z, component) -> np.ndarray:
         """Return deformed templates at the pixels."""
         images = np.zeros((len(Z), self.grid.n_pixels))
-        for image, evaluation in zip(images, self._slow(images, Z, part), strict=True):
+        evaluations = self._slow(images, Z, component)
+        for image, evaluation in zip(images, evaluations, strict=True):
             image[:] = -evaluation[1]
         return images
 
-    def log_joint(self, X, Z, part):
+    def log_joint(self, X, Z, component):
         """Return ``log f(y_i, z_i)`` under a component."""
-        rss = np.array([rss for rss, *_ in self._slow(X, Z, part)])
-        form = np.einsum("ij,jk,ik->i", Z, part.precision, Z)
-        constant = part.constant(X) - 0.5 * Z.shape[1] * np.log(2 * np.pi)
-        return constant - 0.5 * (rss / part.noise_variance + form)
+        rss = np.array([rss for rss, *_ in self._slow(X, Z, component)])
+        form = np.einsum("ij,jk,ik->i", Z, component.precision, Z)
+        constant = component.constant(X) - 0.5 * Z.shape[1] * np.log(2 * np.pi)
+        return constant - 0.5 * (rss / component.noise_variance + form)
 
-    def grad_log_joint(self, X, Z, part):
+    def grad_log_joint(self, X, Z, component):
         """Return the gradient of ``log_joint`` in z."""
-        pulls = np.array([pull for *_, pull in self._slow(X, Z, part, True)])
-        return -pulls / part.noise_variance - Z @ part.precision
+        pulls = np.array([pull for *_, pull in self._slow(X, Z, component, True)])
+        return -pulls / component.noise_variance - Z @ component.precision
 
-    def _slow(self, X, Z, part, with_pull=False):
+    def _slow(self, X, Z, component, with_pull=False):
         """Yield sums of squared residuals, residuals and pulls, image by image."""
         grid = self.grid.compiled
         work = new_work(grid)
         for y, z in zip(X, Z, strict=True):
             work.z[:], work.image[:] = z, y
-            rss = rss_of(part.table, grid, work)
+            rss = rss_of(component.table, grid, work)
             if with_pull:
                 pull_of(grid, work)
             yield rss, work.residual.copy(), work.pull.copy()

@@ -169,12 +169,12 @@ class DeformableTemplateModel(LatentModel):
         for t in range(T):
             if not counts[t] > 1e-3:
                 continue
-            part = split(self.grid, s.reshape(T, -1)[t])
+            averages = split(self.grid, s.reshape(T, -1)[t])
             coefficients[t], noise_variances[t], low = posterior_template(
-                self.grid, part, counts[t], self.priors, noise_variances[t]
+                self.grid, averages, counts[t], self.priors, noise_variances[t]
             )
-            covariances[t], thin = self._covariance(covariances[t], part, counts[t])
-            means[t] = part.mean
+            covariances[t], thin = self._covariance(covariances[t], averages, counts[t])
+            means[t] = averages.mean
             floored += int(low) + int(thin)
         nuisances = None
         if self.nuisances is not None:
@@ -184,12 +184,13 @@ class DeformableTemplateModel(LatentModel):
             nuisances,
         )  # fmt: skip
 
-    def _covariance(self, covariance, part, count):
+    def _covariance(self, covariance, averages, count):
         """Return the next covariance of deformations, and whether it was floored."""
-        outer, passes = part.outer, 1 if self.nuisances is None else COVARIANCE_PASSES
+        passes = 1 if self.nuisances is None else COVARIANCE_PASSES
+        outer = averages.outer
         for _ in range(passes):
             if self.nuisances is not None:
-                outer = self.nuisances.outer_without(part.outer, covariance)
+                outer = self.nuisances.outer_without(averages.outer, covariance)
             covariance, thin = self.priors.posterior_covariance(
                 self.grid, outer, count, self.covariance_type
             )
@@ -398,9 +399,9 @@ class DeformableTemplateModel(LatentModel):
         if T > 1:
             free = np.flatnonzero(states.transitions.min(axis=1) > FROZEN)
             if len(free):
-                part = Z[free]
-                self.update_shares(X[free], part, params)
-                Z[free] = part
+                positions = Z[free]
+                self.update_shares(X[free], positions, params)
+                Z[free] = positions
         return Z, accepted / max(len(X) * T * n_steps, 1), restored
 
     @property
@@ -410,8 +411,8 @@ class DeformableTemplateModel(LatentModel):
 
     def lit(self, params) -> LitImages:
         """Return images with gains and offsets under the only component."""
-        part = self.component(params, 0)
-        return LitImages(self.light, self.chains, self.modes, part)
+        component = self.component(params, 0)
+        return LitImages(self.light, self.chains, self.modes, component)
 
     def update_shares(self, X, Z, params) -> None:
         """Set the shares of the components by Laplace's approximation, in place.
@@ -457,11 +458,11 @@ class DeformableTemplateModel(LatentModel):
 
     def search_modes(self, X, params, t):
         """Return the best of several searches for modes under component ``t``."""
-        part = self.component(params, t)
-        principal = partial(self.modes.principal, part)
+        component = self.component(params, t)
+        principal = partial(self.modes.principal, component)
         cached = partial(params.derived, ("principal", t), principal)
         if self.light is None:
-            return self.modes.search(X, part, cached)
+            return self.modes.search(X, component, cached)
         image = self.grid.template_at(params.coefficients[t])
         return self.lit(params).search(X, image, cached)
 
@@ -495,8 +496,8 @@ class DeformableTemplateModel(LatentModel):
                 "score_samples has Laplace's approximation"
             )
         Z, _ = self.search_modes(X, params, t)
-        part = self.component(params, t)
-        return self.modes.importance(X, Z, part, n_draws, seed, freedom)
+        component = self.component(params, t)
+        return self.modes.importance(X, Z, component, n_draws, seed, freedom)
 
     def log_joint(self, X, Z, params):
         """Return ``log f(y_i, z_i; theta)`` for a single component."""

@@ -71,7 +71,7 @@ class ModeFinder(NamedTuple):
     def find(
         self,
         X,
-        part,
+        component,
         Z=None,
         factors=False,
         levels=None,
@@ -85,7 +85,7 @@ class ModeFinder(NamedTuple):
         ----------
         X : ndarray of shape (n, n_pixels)
             Images.
-        part : Component
+        component : Component
             A component.
         Z : ndarray of shape (n, n_latents) or None, default=None
             Where to start; None means at no deformation.
@@ -125,19 +125,19 @@ class ModeFinder(NamedTuple):
 
         def find(rows):
             modes(
-                X[rows], Z[rows], part, Levels(levels, max_steps, least, hold),
+                X[rows], Z[rows], component, Levels(levels, max_steps, least, hold),
                 grid.compiled, grid.pairs,
                 ModeValues(rss[rows], log_det[rows], lowers[rows]),
             )  # fmt: skip
 
         over_images(find, X, self.n_jobs)
-        energies = rss / part.noise_variance + np.einsum(
-            "ij,jk,ik->i", Z, part.precision, Z
+        energies = rss / component.noise_variance + np.einsum(
+            "ij,jk,ik->i", Z, component.precision, Z
         )
-        log_likelihood = part.constant(X) - 0.5 * (energies + log_det)
+        log_likelihood = component.constant(X) - 0.5 * (energies + log_det)
         return Z, log_likelihood, lowers, energies
 
-    def search(self, X, part, principal):
+    def search(self, X, component, principal):
         """Return the best posterior modes that several searches find.
 
         The posterior of an image has several modes. Images that the first search
@@ -148,7 +148,7 @@ class ModeFinder(NamedTuple):
         ----------
         X : ndarray of shape (n, n_pixels)
             Images.
-        part : Component
+        component : Component
             A component.
         principal : callable
             Returns :meth:`principal` of the component, if an image needs it.
@@ -160,7 +160,7 @@ class ModeFinder(NamedTuple):
         log_likelihood : ndarray of shape (n,)
             Laplace's approximation.
         """
-        Z, logs, _, energies = self.find(X, part)
+        Z, logs, _, energies = self.find(X, component)
         # Written so that images without a mode (NaN) count as poor.
         poor = np.flatnonzero(~(energies <= self.how.poor * observed_counts(X)))
         if len(poor) == 0:
@@ -171,16 +171,16 @@ class ModeFinder(NamedTuple):
                 starts.append((sign * deformation, self.how.levels_from_principal))
         for start, levels in starts:
             many = np.tile(start, (len(poor), 1))
-            new, reached, *_ = self.find(X[poor], part, many, levels=levels)
+            new, reached, *_ = self.find(X[poor], component, many, levels=levels)
             better = reached > np.nan_to_num(logs[poor], nan=-np.inf) + self.how.another
             Z[poor[better]], logs[poor[better]] = new[better], reached[better]
         return Z, logs
 
-    def principal(self, part) -> np.ndarray:
+    def principal(self, component) -> np.ndarray:
         """Return the deformations of one standard deviation that displace most."""
-        return self.grid.principal(part.factor, self.how.n_principal)[0]
+        return self.grid.principal(component.factor, self.how.n_principal)[0]
 
-    def importance(self, X, Z, part, n_draws, seed, freedom=5):
+    def importance(self, X, Z, component, n_draws, seed, freedom=5):
         """Return log-likelihoods by importance sampling around the modes.
 
         Parameters
@@ -189,7 +189,7 @@ class ModeFinder(NamedTuple):
             Images.
         Z : ndarray of shape (n, n_latents)
             Modes.
-        part : Component
+        component : Component
             A component.
         n_draws : int
             Draws per image.
@@ -206,7 +206,7 @@ class ModeFinder(NamedTuple):
         grid = self.grid
         Z, _, lowers, _ = self.find(
             X,
-            part,
+            component,
             Z,
             factors=True,
             levels=np.ones(1),
@@ -227,13 +227,14 @@ class ModeFinder(NamedTuple):
             for row in range(len(X))[rows]:
                 gaps = solve_triangular(lowers[row], noise.T, lower=True, trans="T").T
                 draws = Z[row] + stretch[:, None] * gaps
-                rss = squares_of(X[row], draws, part.table, grid.compiled)
-                form = ((draws @ part.precision) * draws).sum(axis=1)
-                terms[row] = -0.5 * (rss / part.noise_variance + form) - log_proposal
+                rss = squares_of(X[row], draws, component.table, grid.compiled)
+                form = ((draws @ component.precision) * draws).sum(axis=1)
+                scaled = rss / component.noise_variance
+                terms[row] = -0.5 * (scaled + form) - log_proposal
 
         over_images(draw, X, self.n_jobs)
         half = np.log(np.diagonal(lowers, axis1=1, axis2=2)).sum(axis=1)
-        constant = part.constant(X) - half
+        constant = component.constant(X) - half
         constant += _proposal_constant(grid.n_latents, freedom)
         return _log_mean(terms, constant)
 

@@ -240,9 +240,9 @@ class Nuisances:
         spread[:k, :k] = np.diag(variances) - weights @ self.basis * variances
         if not statistics[0] > 0:
             return center, spread
-        part = split(self.grid, statistics)
-        center[:k] = weights @ part.mean
-        about = part.outer - np.outer(part.mean, part.mean)
+        averages = split(self.grid, statistics)
+        center[:k] = weights @ averages.mean
+        about = averages.outer - np.outer(averages.mean, averages.mean)
         spread[:k, :k] += weights @ about @ weights.T
         if self.light is not None:
             light = statistics[statistic_size(self.grid) :] / statistics[0]

@@ -136,25 +136,26 @@ class TemplatePriors(NamedTuple):
         return total - 0.5 * self.noise_strength * self.noise_scale**2 / variance
 
 
-def posterior_template(grid, part, count, priors, variance):
+def posterior_template(grid, averages, count, priors, variance):
     """Return the maximum a posteriori template and noise variance, jointly.
 
     Given the variance, the template solves ``(S2 + v / n P) beta = S1`` with P the
     prior's precision; given the template, the variance is a mean of residuals. The two
     alternate until they agree.
     """
-    table = part.middle.reshape([2 * count - 1 for count in grid.template_landmarks])
+    shape = [2 * count - 1 for count in grid.template_landmarks]
+    table = averages.middle.reshape(shape)
     if not table[(slice(None, None, 2),) * table.ndim].mean() > 0:
         return np.zeros(grid.n_template), max(variance, priors.noise_floor), False
     informative = np.isfinite(priors.template_scale)
-    for system in systems_of(grid, part, informative, priors.equations):
-        solution = _alternated(system, part, count, priors, variance)
+    for system in systems_of(grid, averages, informative, priors.equations):
+        solution = _alternated(system, averages, count, priors, variance)
         if solution is not None:
             break
     return solution
 
 
-def _alternated(system, part, count, priors, variance):
+def _alternated(system, averages, count, priors, variance):
     """Return the solution by one form of the equations, None if it fails."""
     equations = priors.equations
     x, residual, floored = None, equations.roughest, False
@@ -163,8 +164,8 @@ def _alternated(system, part, count, priors, variance):
         x = system.solve(variance / count / priors.template_scale**2, x, residual)
         if x is None:
             return None
-        rss = part.square + system.square(x) - 2 * x @ system.right
-        pixels = count * part.observed + priors.noise_strength
+        rss = averages.square + system.square(x) - 2 * x @ system.right
+        pixels = count * averages.observed + priors.noise_strength
         new = (
             count * max(float(rss), 0.0) + priors.noise_strength * priors.noise_scale**2
         ) / max(pixels, 1e-300)
@@ -180,14 +181,14 @@ def _alternated(system, part, count, priors, variance):
     return system.coefficients(x), variance, floored
 
 
-def unexplained_square(grid, part, jitter) -> float:
+def unexplained_square(grid, averages, jitter) -> float:
     """Return the part of the mean ``|y|^2`` that no template explains."""
     grams = grid.grams
-    gram = grams.of(part.middle)
+    gram = grams.of(averages.middle)
     diagonal = grams.diagonal(gram)
     diagonal += jitter * float(diagonal.mean())
     try:
         solve = grams.factor(gram)
     except LinAlgError:
         return -np.inf
-    return part.square - float(part.cross @ solve(part.cross))
+    return averages.square - float(averages.cross @ solve(averages.cross))

@@ -153,26 +153,26 @@ def feasible(grid, statistics, priors, n_rows, covariance_type) -> bool:
     if (head <= 0).any():
         statistics[:] = 0.0
         return left
-    part = split(grid, statistics)
+    averages = split(grid, statistics)
     count = max(n_rows * head[0], 1e-3)
     # The result of the M-step matters: priors repair a lot. A square that is far too
     # small for sums at mid-points that no images have grows step by step.
     for _ in range(MOST_GROWTH):
-        mean_square = part.square / part.observed
+        mean_square = averages.square / averages.observed
         guess = 0.1 * mean_square
-        variance = posterior_template(grid, part, count, priors, guess)[1]
+        variance = posterior_template(grid, averages, count, priors, guess)[1]
         if not variance <= LEAST_NOISE * mean_square:
             break
         left = True
-        rest = unexplained_square(grid, part, priors.equations.jitter)
-        if not np.isfinite(rest):  # no matrix of images
-            rest = -part.square
+        unexplained = unexplained_square(grid, averages, priors.equations.jitter)
+        if not np.isfinite(unexplained):  # no matrix of images
+            unexplained = -averages.square
         # So that the noise is just above the least share of the new square.
         share = 1.01 * LEAST_NOISE
-        missing = (share * part.square - rest) / (1 - share)
-        head[1] += head[0] * max(missing, LEAST_NOISE * part.square)
-        part = split(grid, statistics)
-    _, thin = priors.posterior_covariance(grid, part.outer, count, covariance_type)
+        missing = (share * averages.square - unexplained) / (1 - share)
+        head[1] += head[0] * max(missing, LEAST_NOISE * averages.square)
+        averages = split(grid, statistics)
+    _, thin = priors.posterior_covariance(grid, averages.outer, count, covariance_type)
     if thin:
         left = True
         values, vectors = np.linalg.eigh((outer + outer.T) / 2)

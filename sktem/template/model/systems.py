@@ -175,15 +175,15 @@ def _kernel(x, nodes, scale):
     return table
 
 
-def systems_of(grid, part, informative, equations):
+def systems_of(grid, averages, informative, equations):
     """Yield the systems of a template in the order in which they are to be tried."""
     counts, large = grid.template_landmarks, grid.n_template >= equations.large
     if informative and len(counts) > 1 and large and max(counts) <= equations.longest:
         try:
-            yield SeparableSystem(grid, part.middle, part.cross, equations)
+            yield SeparableSystem(grid, averages.middle, averages.cross, equations)
         except LinAlgError:
             pass
-    yield FactoredSystem(grid, part.middle, part.cross, equations)
+    yield FactoredSystem(grid, averages.middle, averages.cross, equations)
 
 
 def solver_of(grams, matrix, jitter):
