@@ -150,6 +150,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         ``log_density(psi, X, y)``, the log-density (or log-probability) of each row,
         in place of the residual error; ``log_density(psi, X, y, f)`` for a model of
         :mod:`sktem.compartments`, f being its predictions.
+    draw : callable or None, default=None
+        ``draw(psi, X, rng)``, or ``draw(psi, X, rng, f)`` as above: an observation of
+        each row with that density, for :meth:`simulate`, predictive checks and NPDE.
     gradient : callable or None, default=None
         ``gradient(psi, X)``, a dict with the derivatives of the model by the
         parameters, for the samplers "mala" and "ula"; None means finite differences.
@@ -288,6 +291,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         fixed=None,
         residual_error="constant",
         log_density=None,
+        draw=None,
         gradient=None,
         omega_start=None,
         solver: SolverLike = "saem",
@@ -314,6 +318,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         self.fixed = fixed
         self.residual_error = residual_error
         self.log_density = log_density
+        self.draw = draw
         self.gradient = gradient
         self.omega_start = omega_start
         self.solver = solver
@@ -350,6 +355,12 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
                 raise ValueError("model=None needs log_density")
         elif not callable(self.log_density):
             raise TypeError(f"log_density must be callable, got {self.log_density!r}")
+        if self.draw is not None and (
+            self.log_density is None or not callable(self.draw)
+        ):
+            raise TypeError(
+                f"draw must be callable, with log_density, got {self.draw!r}"
+            )
         self._check_number("n_burn_in", Integral, 0)
         self._check_number("max_iter", Integral, 1)
         self._check_number("tol", Real, 0)
@@ -663,7 +674,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         Raises
         ------
         ValueError
-            With ``log_density``, which does not define how to draw.
+            With ``log_density`` and without ``draw``.
         """
         check_is_fitted(self)
         self._in_memory(X, "new observations are drawn all at once")

@@ -297,11 +297,22 @@ class FittedMixedEffects:
 
     def _drawn(self, rows, Z, rng):
         """Draw observations given the latents."""
-        if self.model.error is None:
-            raise ValueError("log_density does not say how observations are drawn")
-        f = self.model.predict_rows(rows, Z, self.params.numeric)
-        error, least = self.model.error.on(rows), self.model.least_prediction
-        return error.draw(f, self.params.sigma, least, rng.standard_normal(len(f)))
+        model, sigma, numeric = self.model, self.params.sigma, self.params.numeric
+        n = len(rows.y)
+        if model.error is not None:
+            f = model.predict_rows(rows, Z, numeric)
+            normal, least = rng.standard_normal(n), model.least_prediction
+            return model.error.on(rows).draw(f, sigma, least, normal)
+        if model.draw is None:
+            raise ValueError(
+                "log_density does not define how observations are drawn: pass draw, a "
+                f"function draw(psi, X, rng{'' if rows.events is None else ', f'})"
+            )
+        psi, f = model.for_density(rows, Z, numeric)
+        values = np.asarray(model.draw(psi, rows.columns, rng, *f), dtype=float)
+        if values.shape != (n,):
+            raise ValueError(f"draw must return the shape ({n},), got {values.shape}")
+        return values
 
     def simulate(self, X, groups, rng):
         """Draw observations of new subjects."""

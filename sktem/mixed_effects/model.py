@@ -53,6 +53,8 @@ class NonlinearMixedEffectsModel(LatentModel):
         The residual error; None with ``log_density``.
     log_density : callable or None, default=None
         ``log_density(psi, X, y)``, the log-density of each row.
+    draw : callable or None, default=None
+        ``draw(psi, X, rng)``, an observation of each row with that density.
     gradient : callable or None, default=None
         ``gradient(psi, X)`` returns a dict with df / dpsi by name; None means finite
         differences.
@@ -80,6 +82,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         start: MixedEffectsParams,
         error,
         log_density=None,
+        draw=None,
         gradient=None,
         annealing=NO_ANNEALING,
         residual_floors=(1e-6, 1e-6),
@@ -93,6 +96,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         self.start = start
         self.error = error
         self.log_density = log_density
+        self.draw = draw
         self.gradient = gradient
         self.annealing = annealing
         self.residual_floors = residual_floors
@@ -288,8 +292,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         """
         with np.errstate(all="ignore"):
             if self.log_density is not None:
-                psi = self.individual_parameters(X, Z, numeric)
-                f = [] if X.events is None else [self.predict_rows(X, Z, numeric)]
+                psi, f = self.for_density(X, Z, numeric)
                 values = self.log_density(psi, X.columns, X.y, *f)
                 values = np.asarray(values, dtype=float)
             else:
@@ -299,6 +302,26 @@ class NonlinearMixedEffectsModel(LatentModel):
                     X.y, f, sigma, self.least_prediction, X.censored, X.limits
                 )
         return np.where(np.isnan(values), -np.inf, values)
+
+    def for_density(self, X: GroupedRows, Z, numeric):
+        """Return parameters of rows, and a list with predictions if there are records.
+
+        Parameters
+        ----------
+        X : GroupedRows
+            Subjects.
+        Z : ndarray of shape (n_subjects, d)
+            Random parameters.
+        numeric : ndarray of shape (k,) or (n_subjects, k)
+            Parameters without a closed form.
+
+        Returns
+        -------
+        tuple of (dict, list)
+            Arguments of a density and of draws from it.
+        """
+        f = [] if X.events is None else [self.predict_rows(X, Z, numeric)]
+        return self.individual_parameters(X, Z, numeric), f
 
     def weighted_residuals(self, X: GroupedRows, f, params):
         """Return residuals over their deviations, NaN for bounds.

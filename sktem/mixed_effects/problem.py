@@ -242,6 +242,7 @@ def _model(estimator, structure, layout, rows, start, annealing=NO_ANNEALING):
         start,
         error,
         log_density=estimator.log_density,
+        draw=estimator.draw,
         gradient=estimator.gradient,
         annealing=annealing,
         residual_floors=np.full(2, 1e-6)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 
 from sktem import NonlinearMixedEffectsRegressor
@@ -174,6 +175,26 @@ def test_a_log_density_with_predictions():
     )  # fmt: skip
     own.fit(read_nonmem(table))
     assert own.log_likelihood() == pytest.approx(plain.log_likelihood(), abs=1e-3)
+    records = read_nonmem(table)
+    with pytest.raises(ValueError, match=r"pass draw, .*draw\(psi, X, rng, f\)"):
+        visual_predictive_check(own, records)
+    # With draws, checks are those of the same residual error.
+    drawn = clone(own).set_params(draw=lambda p, X, rng, f: rng.normal(f, a))
+    drawn.fit(records)
+    checks = [
+        visual_predictive_check(fit, records, random_state=0) for fit in (plain, drawn)
+    ]
+    for first, second in zip(checks[0][4:8], checks[1][4:8], strict=True):
+        np.testing.assert_allclose(first, second, atol=0.15)
+    npde = [
+        population_residuals(fit, records, random_state=0).npde
+        for fit in (plain, drawn)
+    ]
+    seen = records.observed
+    assert np.corrcoef(npde[0][seen], npde[1][seen])[0, 1] > 0.99
+    drawn.fitted_.model.draw = lambda p, X, rng, f: rng.normal(f[:3])
+    with pytest.raises(ValueError, match=r"draw must return the shape \(100,\), got"):
+        drawn.simulate(records)
 
 
 def test_a_log_density_is_not_told_of_bounds(table):

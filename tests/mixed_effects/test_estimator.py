@@ -416,8 +416,10 @@ def test_a_log_density_equals_the_residual_error(bolus):
     assert fit.residual_error_ == {}
     with pytest.raises(ValueError, match="log_density has no residual error"):
         fit.log_likelihood(method="linearized")
-    with pytest.raises(ValueError, match="does not say how observations are drawn"):
+    with pytest.raises(ValueError, match=r"are drawn: pass draw, .*psi, X, rng\)"):
         fit.simulate(X)
+    with pytest.raises(TypeError, match="draw must be callable, with log_density"):
+        clone(bolus).set_params(draw=np.random.normal).fit(X, y, groups=groups)
 
 
 def log_odds(psi, X, y):

@@ -270,7 +270,8 @@ def visual_predictive_check(
     ------
     ValueError
         For quantiles or levels outside (0, 1), too few simulations, wrong bins, a model
-        with ``log_density``, observations of several CMT without ``kind``, or events.
+        with ``log_density`` and without ``draw``, observations of several CMT without
+        ``kind``, or events.
 
     Examples
     --------

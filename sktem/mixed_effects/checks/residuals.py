@@ -151,7 +151,7 @@ def population_residuals(
     ------
     ValueError
         With too few simulations, simulated values that do not vary, or a model with
-        ``log_density``.
+        ``log_density`` and without ``draw``.
 
     References
     ----------
