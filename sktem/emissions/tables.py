@@ -13,11 +13,24 @@ from sktem.choices import check_choice
 from sktem.emissions.base import Emission
 from sktem.emissions.categorical import Categorical
 from sktem.emissions.columns import Columns
+from sktem.emissions.labels import (
+    LabelTable,
+    SeenLabels,
+    TextCodes,
+    all_codes,
+    are_booleans,
+    codes_of,
+    is_missing_label,
+    label_places,
+    labels_of,
+    numbers_or_nan,
+    with_coded,
+)
 from sktem.emissions.names import EMISSIONS
 from sktem.emissions.negative_binomial import NegativeBinomial
 from sktem.rows.checked import checked_blocks
 
-__all__ = ["Table", "is_frame"]
+__all__ = ["Table", "is_frame", "n_columns_of"]
 
 
 def is_frame(X: Any) -> bool:
@@ -73,7 +86,7 @@ class Table:
                 sizes = np.broadcast_to(block.n_categories, len(columns))
                 for index, count in zip(columns, sizes, strict=True):
                     distinct = labels_of(_column(X, index), _name(X, index))
-                    self.categories[index] = _all_codes(distinct, count)
+                    self.categories[index] = all_codes(distinct, count)
                 if isinstance(block.n_categories, str):
                     counts = [len(self.categories[index]) for index in columns]
                     block.n_categories = [max(count, 1) for count in counts]
@@ -100,30 +113,72 @@ class Table:
         """
         names = source.names
         if places is None:
-            places = list(range(source.n_columns))
-        elif names is not None:
+            places = list(range(n_columns_of(source)))
+        if names is not None:
             names = [names[j] for j in places]
-        d = len(places)
-        table = cls(np.ones((1, d), source.dtype), emission, names)
+        seen = {place: SeenLabels() for place in label_places(source, places)}
+        source = with_coded(source, seen) if seen else source
+        text = {places.index(place): labels for place, labels in seen.items()}
+        d, dtype = len(places), source.dtype
+        ones = [np.array(["a"], object) if j in text else np.ones(1, dtype)
+                for j in range(d)]  # fmt: skip
+        table = cls(_joined(ones, names, text), emission, names)
         auto = isinstance(emission, str) and emission == "auto"
-        columns = range(d) if auto and source.dtype.kind in "iu" else table.categories
+        columns = range(d) if auto and dtype.kind in "iu" else table.categories
         if not columns:
             return table
         values = [np.empty(0)] * d
-        for block in checked_blocks(source, source.n_columns, allow_nan=True):
+        for block in checked_blocks(source, n_columns_of(source), allow_nan=True):
             for j in columns:
                 distinct = np.unique(np.append(values[j], block[:, places[j]]))
                 values[j] = distinct[:1] if auto else distinct
-        X = np.full((max(map(len, values)), d), np.nan)
-        for j, distinct in enumerate(values):
-            X[: len(distinct), j] = distinct
-        return cls(X.astype(source.dtype) if auto else X, emission, names)
+        for j, labels in text.items():
+            values[j] = labels_of(np.array([*labels.labels], object), names[j])
+        if auto and not text:
+            values = [distinct.astype(dtype) for distinct in values]
+        return cls(_joined(values, names, text), emission, names)
+
+    def read(self, source, places=None):
+        """Return rows with codes for labels that are text, and NaN for unused text.
+
+        Parameters
+        ----------
+        source : Rows
+            The rows.
+        places : list of int or None, default=None
+            Columns of the rows that the table has; None is all.
+
+        Returns
+        -------
+        Rows
+            The rows, whose blocks are rows of :meth:`of_codes`.
+        """
+        if source.names is None:
+            return source
+        places = range(len(source.names)) if places is None else places
+        used = {j for _, columns in self._blocks(len(places)) for j in columns}
+        coded: dict[int, Any] = {
+            place: numbers_or_nan for j, place in enumerate(places) if j not in used
+        }
+        for j, known in self.categories.items():
+            if known.dtype.kind not in "fiu":
+                coded[places[j]] = TextCodes(known, source.names[places[j]])
+        return with_coded(source, coded) if coded else source
+
+    def of_codes(self):
+        """Return the table of rows from :meth:`read`, which have codes for text."""
+        table = copy(self)
+        table.categories = {
+            index: known if known.dtype.kind in "fiu" else np.arange(len(known))
+            for index, known in self.categories.items()
+        }
+        return table
 
     def declare(self, counts):
         """Take the labels of columns for some of a number of codes, if they can be."""
         n_categories = self.emission.n_categories
         for index, count in zip(self.categories, counts, strict=False):
-            codes = _all_codes(self.categories[index], count)
+            codes = all_codes(self.categories[index], count)
             if np.ndim(n_categories) and len(codes) > n_categories[index]:
                 self.categories[index] = codes
                 n_categories[index] = len(codes)
@@ -160,7 +215,8 @@ class Table:
         for index in sorted(used):
             column = _column(X, index)
             if index in self.categories:
-                rows[:, index] = _codes(column, self.categories[index], _name(X, index))
+                known = self.categories[index]
+                rows[:, index] = codes_of(column, known, _name(X, index))
                 continue
             try:
                 rows[:, index] = _as_numbers(column)
@@ -225,6 +281,21 @@ class Table:
         return _as_frame(columns, names, like)
 
 
+def n_columns_of(source) -> int:
+    """Return the number of columns of rows, some of which may be text."""
+    return source.n_columns if source.names is None else len(source.names)
+
+
+def _joined(columns, names, text):
+    """Return columns of distinct values as a table."""
+    if text:
+        return LabelTable(dict(zip(names, columns, strict=True)))
+    X = np.full((max(map(len, columns)), len(columns)), np.nan)
+    for j, distinct in enumerate(columns):
+        X[: len(distinct), j] = distinct
+    return X.astype(columns[0].dtype) if np.isfinite(X).all() else X
+
+
 def _as_frame(columns, names, like):
     """Return columns as a data frame of pandas or of the library of another one."""
     import pandas as pd
@@ -273,7 +344,7 @@ def _is_counts(column):
     """
     kind = getattr(getattr(column, "dtype", None), "kind", "")
     if kind == "O":  # numbers, as others are labels
-        present = np.asarray(column)[~_missing(np.asarray(column))]
+        present = np.asarray(column)[~is_missing_label(np.asarray(column))]
         return all(isinstance(v, Integral) and int(v) >= 0 for v in present)
     if kind not in ("i", "u", "f"):
         return False
@@ -296,7 +367,7 @@ def label_columns(X) -> list[int]:
         if kind == "b" or str(getattr(column, "dtype", "")).lower() in LABEL_TYPES:
             indices.append(index)
             continue
-        if _are_booleans(column):
+        if are_booleans(column):
             indices.append(index)
             continue
         try:
@@ -304,15 +375,6 @@ def label_columns(X) -> list[int]:
         except (TypeError, ValueError):
             indices.append(index)
     return indices
-
-
-def _are_booleans(column):
-    """Return whether all observed values of a column of objects are booleans."""
-    values = np.asarray(column)
-    if values.dtype.kind != "O":
-        return False
-    values = values[~_missing(values)]
-    return len(values) > 0 and all(isinstance(v, (bool, np.bool_)) for v in values)
 
 
 #: Names of types of columns, in lower case, whose values are labels.
@@ -341,86 +403,5 @@ def _as_numbers(column):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     values = np.asarray(column)
     if values.dtype.kind == "O":
-        values = np.where(_missing(values), np.nan, values)
+        values = np.where(is_missing_label(values), np.nan, values)
     return values.astype(np.float64)
-
-
-def _missing(values):
-    """Return which labels are missing: None and NaN."""
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind != "O":
-        return np.zeros(len(values), dtype=bool)
-    return np.array([v is None or str(v) == "<NA>" or v != v for v in values], bool)
-
-
-def labels_of(column, name) -> np.ndarray:
-    """Return the labels of a column in order: of its type, or sorted.
-
-    Raise ValueError for lists and the like, which are no labels.
-    """
-    categories = getattr(getattr(column, "dtype", None), "categories", None)
-    if hasattr(categories, "__len__"):  # those of polars need not be known
-        return np.asarray(categories, dtype=object)
-    values = np.asarray(column)
-    values = values[~_missing(values)]
-    try:
-        labels = set(values) if values.dtype.kind == "O" else ()
-    except TypeError as error:
-        raise ValueError(f"column {name!r} does not hold labels: {error}") from None
-    try:
-        return np.unique(values)
-    except TypeError:  # of several types
-        return np.array(sorted(labels, key=lambda v: (str(type(v)), str(v))), object)
-
-
-def _all_codes(labels, count):
-    """Return labels, or all codes if these are some of a given number of codes."""
-    if isinstance(count, str) or labels.dtype.kind not in "fiu" or not len(labels):
-        return labels
-    codes = np.arange(int(count), dtype=labels.dtype)
-    return codes if np.isin(labels, codes).all() else labels
-
-
-def _codes(column, labels, name):
-    """Return the codes of labels, NaN for missing ones."""
-    numbers = isinstance(column, np.ndarray) and column.dtype.kind in "fiu"
-    if numbers and labels.dtype.kind in "fiu" and len(labels):
-        # The labels of an array of numbers are sorted; often they are codes already.
-        if np.array_equal(labels, np.arange(len(labels))):
-            codes = column.astype(np.float64)
-            with np.errstate(invalid="ignore"):
-                outside = (codes < 0) | (codes >= len(labels))
-                if not (outside | (np.floor(codes) < codes)).any():
-                    return codes
-        codes = np.minimum(np.searchsorted(labels, column), len(labels) - 1)
-        missing = _missing(column)
-        if ((labels[codes] == column) | missing).all():
-            return np.where(missing, np.nan, codes)
-    code_of = {label: code for code, label in enumerate(labels.tolist())}
-    if hasattr(column, "factorize"):
-        places, distinct = column.factorize()
-    else:
-        values = np.asarray(column)
-        missing = _missing(values)
-        places = np.full(len(values), -1)
-        try:
-            distinct, places[~missing] = np.unique(
-                values[~missing], return_inverse=True
-            )
-        except TypeError:  # of several types
-            distinct = list(dict.fromkeys(values[~missing].tolist()))
-            place_of = {label: place for place, label in enumerate(distinct)}
-            places[~missing] = [place_of[v] for v in values[~missing].tolist()]
-    table = np.full(len(distinct) + 1, np.nan)  # the last one is that of -1
-    for place, label in enumerate(list(distinct)):
-        label = label.item() if isinstance(label, np.generic) else label
-        if label not in code_of:
-            raise ValueError(
-                f"column {name!r} has the label {label!r}, which the fit has not "
-                f"seen: it knows {labels.tolist()[:10]}. Labels that come later have "
-                "to be declared: by a categorical type of pandas with all categories, "
-                "or as codes with Categorical(n_categories)"
-            )
-        table[place] = code_of[label]
-    return table[places]

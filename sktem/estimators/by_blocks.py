@@ -70,7 +70,7 @@ def each_block(estimator, X, sample_weight=None, check=None):
         for chunk in map(as_chunk, X):
             yield estimator._validate(chunk, None, reset=False)
         return
-    source = found_rows(X)
+    source = _read_by(estimator, found_rows(X))
     if source is None:
         yield estimator._validate(X, sample_weight, reset=False)
         return
@@ -100,7 +100,7 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
     checked and left out.
     """
     iterated = is_stream(X)
-    source = None if iterated else found_rows(X)
+    source = None if iterated else _read_by(estimator, found_rows(X))
     if sample_weight is not None and (iterated or source is not None):
         raise ValueError("sample_weight needs X to be a single array")
     if source is not None:
@@ -139,7 +139,7 @@ def total_over(estimator, X, sample_weight, function, check=None):
 
     The function returns a tuple. It is sent to the partitions of a Dask collection.
     """
-    source = None if is_stream(X) else found_rows(X)
+    source = None if is_stream(X) else _read_by(estimator, found_rows(X))
     if source is not None and source.is_remote:
         check_columns(estimator, source, reset=False)
         rows = checked_carrier(source, check, allows_nan(estimator))
@@ -159,7 +159,13 @@ def total_over(estimator, X, sample_weight, function, check=None):
 def _encoder(estimator):
     """Return a function that gives codes to labels in blocks of numbers."""
     table: Any = getattr(estimator, "_table", None)
-    return table.encode if getattr(table, "has_labels", False) else _itself
+    return table.of_codes().encode if getattr(table, "has_labels", False) else _itself
+
+
+def _read_by(estimator, source):
+    """Return rows with codes for text, where an estimator has learned its labels."""
+    table: Any = getattr(estimator, "_table", None)
+    return source if source is None or table is None else table.read(source)
 
 
 def _itself(rows):
@@ -181,7 +187,7 @@ def answer(estimator, X, function, out, check=None):
     Of an array it is an array, of rows and iterators an iterator, of a Dask collection
     a Dask array; with ``out``, that.
     """
-    source = None if is_stream(X) else found_rows(X)
+    source = None if is_stream(X) else _read_by(estimator, found_rows(X))
     if source is not None and source.is_remote and out is None:
         check_columns(estimator, source, reset=False)
         function = partial(_of_encoded, function, _encoder(estimator))

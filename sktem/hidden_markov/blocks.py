@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.emissions.tables import n_columns_of
 from sktem.hidden_markov.given import emission_of, table_of_blocks
 from sktem.hidden_markov.logit_chain import CovariateScale
 from sktem.hidden_markov.long_sequence import LongSequence
@@ -152,13 +153,17 @@ def series_blocks(
             f"covariate(s), and covariates names {len(others)} columns"
         )
     source = with_codes(source, *places) if places else source
-    features = [j for j in range(source.n_columns) if j not in (*places, *others)]
+    count = n_columns_of(source)
+    features = [j for j in range(count) if j not in (*places, *others)]
     names = source.names
     names = None if names is None else [names[j] for j in features]
     check_columns(estimator, Features(len(features), names), reset=reset)
     if reset:
         estimator._table = table_of_blocks(estimator, source, features)
-    what = emission_of(estimator), estimator._table
+    table = estimator._table
+    if table is not None:
+        source, table = table.read(source, features), table.of_codes()
+    what = emission_of(estimator), table
     columns = (np.array(features), np.array(others, int), *what)
     if places:
         roles = SeriesRoles(places[0], *columns)

@@ -109,7 +109,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Distribution of a row given its state: a name, as of
         :class:`sktem.StochasticEMMixture`, or an instance of a class of
         :mod:`sktem.emissions`, such as ``Gaussian("diag")``. Columns of labels of a
-        data frame are categorical whatever the name.
+        data frame or a file are categorical whatever the name.
     start : {"free", "stationary"}, default="free"
         Whether first states have probabilities of their own, or the stationary ones of
         the transitions, as where sequences are parts of what began long before.

@@ -12,6 +12,7 @@ from sklearn.utils.validation import (
 from sktem.choices import check_names
 from sktem.emissions import Categorical, Columns, Emission
 from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.labels import label_places
 from sktem.emissions.names import emission_named
 from sktem.emissions.observed import check_counts, check_observed
 from sktem.emissions.tables import Table, is_frame, label_columns
@@ -71,7 +72,7 @@ def table_of(estimator, X, groups, lengths) -> Table | None:
 def table_of_blocks(estimator, source, features) -> Table | None:
     """Return the same of the features of rows that are read by blocks."""
     emission = estimator.emission
-    if not _needs_table(emission):
+    if not (_needs_table(emission) or label_places(source, features)):
         return None
     return _with_declared(Table.of_rows(source, emission, features), estimator)
 

@@ -72,7 +72,7 @@ class StochasticEMMixture(MixtureEstimator):
         "von_mises_fisher"; "auto" takes columns of integers for counts
         ("negative_binomial"), also those that missing values have turned into floats,
         and other numbers for "gaussian".
-        Columns of labels of a data frame are categorical whatever the name.
+        Columns of labels of a data frame or a file are categorical whatever the name.
         Or an instance of a class of :mod:`sktem.emissions` for all columns, such as
         ``Columns([(name, emission, columns), ...])``, which gives columns an emission
         each.
@@ -261,14 +261,14 @@ class StochasticEMMixture(MixtureEstimator):
             self._learn_table(source)
             rows, weights = checked_rows(
                 self,
-                source,
+                self._table.read(source),
                 sample_weight,
                 self._check_block,
                 ensure_min_samples,
                 allow_nan=True,
             )
             if self._table.has_labels:
-                rows = rows.mapped(self._table.encode)
+                rows = rows.mapped(self._table.of_codes().encode)
             return rows, weights
         X = self._as_rows(X, reset, ensure_min_samples)
         X, weights = positive_rows(X, sample_weight)
@@ -322,7 +322,7 @@ class StochasticEMMixture(MixtureEstimator):
     @property
     def _check_block(self):
         """Return a check of a block, without the estimator."""
-        return self._table.check if hasattr(self, "_table") else None
+        return self._table.of_codes().check if hasattr(self, "_table") else None
 
     def _check_columns(self, X):
         """Raise if a column has never been observed."""

@@ -403,6 +403,6 @@ def _as_float64(array, where, names):
         columns = [j if names is None else names[j] for j in text_places(array)]
         raise ValueError(
             f"{where} does not hold numbers in the columns {columns}: {error}. Give "
-            "labels as codes (such as 0, 1, 2); of data frames in memory mixtures and "
-            "hidden Markov models take them as they are"
+            "labels as codes (such as 0, 1, 2); of rows with names of columns mixtures "
+            "and hidden Markov models take them as they are"
         ) from error

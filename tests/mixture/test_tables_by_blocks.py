@@ -160,3 +160,76 @@ def test_columns_by_name_of_rows_by_blocks():
     assert_allclose(one.score(rows), peer.score(X), rtol=1e-9)
     with pytest.raises(ValueError, match="columns"):
         mixture(emission=blocks("nobody", names[1])).fit(rows)
+
+
+def arrow(frame, folder):
+    return pytest.importorskip("pyarrow").Table.from_pandas(frame)
+
+
+def dictionaries(frame, folder):
+    pytest.importorskip("pyarrow")
+    return arrow(frame.astype({"colour": "category"}), folder)
+
+
+def parquet(frame, folder):
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(folder / "rows.parquet", row_group_size=70)
+    return folder / "rows.parquet"
+
+
+def dask_frame(frame, folder):
+    dataframe = pytest.importorskip("dask.dataframe")
+    return dataframe.from_pandas(frame, npartitions=3)
+
+
+def lazy_frame(frame, folder):
+    lazy = pytest.importorskip("polars").from_pandas(frame).lazy()
+    if not hasattr(lazy, "collect_batches"):
+        pytest.skip("this polars does not collect in batches")
+    return lazy
+
+
+def chunks(frame, folder):
+    return [frame.iloc[:100], frame.iloc[100:]]
+
+
+FRAMES = [arrow, chunks, dask_frame, dictionaries, lazy_frame, parquet]
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "blocks"])
+@pytest.mark.parametrize("source", FRAMES)
+def test_text_is_labels_as_in_a_frame(source, kind, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rng, z = np.random.default_rng(0), np.arange(300) % 2
+    colours = np.where(rng.random(300) < 0.8, np.where(z, "red", "blue"), "green")
+    frame = pandas.DataFrame(
+        {"x": rng.normal(size=300) + 3 * z, "colour": colours.astype(object),
+         "flag": rng.random(300) < 0.3 + 0.4 * z, "k": rng.choice([1, 2, 5], 300)}
+    )  # fmt: skip
+    frame.loc[3:6, "colour"] = None
+    frame.loc[[8, 9], "x"] = np.nan
+    emission = kind
+    if kind == "blocks":  # "flag" is of none
+        emission = Columns(
+            [("l", Categorical(), ["colour", "k"]), ("x", "gamma", ["x"])]
+        )
+        frame["x"] = np.exp(frame["x"])
+    rows = source(frame, tmp_path)
+    peer = mixture(emission=emission).fit(frame)
+    one = mixture(emission=emission).fit(rows)
+    assert one.lower_bound_ == pytest.approx(peer.lower_bound_, rel=1e-9)
+    assert one.categories_[1].tolist() == ["blue", "green", "red"]
+    assert {k: v.tolist() for k, v in one.categories_.items()} == {
+        k: v.tolist() for k, v in peer.categories_.items()
+    }
+    bic = peer.bic(frame)
+    for fitted in (one, peer):
+        assert fitted.bic(rows) == pytest.approx(bic, rel=1e-9)
+        found = fitted.predict(rows)
+        found = found.compute() if source is dask_frame else np.concatenate([*found])
+        assert_array_equal(found, peer.predict(frame))
+    stream = mixture(emission=emission).partial_fit(rows).partial_fit(frame[:50])
+    assert set(stream.sample(50)[0]["colour"]) <= {"blue", "green", "red"}
+    new = source(frame.assign(colour="grey"), tmp_path)
+    with pytest.raises(ValueError, match="column 'colour' has the label 'grey'"):
+        peer.score(new)

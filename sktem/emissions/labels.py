@@ -1,0 +1,234 @@
+"""Labels of columns and their codes, also of text in rows that are read by blocks."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = [
+    "LabelTable",
+    "SeenLabels",
+    "TextCodes",
+    "all_codes",
+    "are_booleans",
+    "codes_of",
+    "is_missing_label",
+    "label_places",
+    "labels_of",
+    "numbers_or_nan",
+    "with_coded",
+]
+
+
+class SeenLabels:
+    """Labels of a column of text that have been read; numbers are left alone.
+
+    Attributes
+    ----------
+    labels : set
+        The labels.
+    is_text : bool
+        Whether some are no numbers.
+    """
+
+    def __init__(self):
+        self.labels: set = set()
+        self.is_text = False
+
+    def __call__(self, values):
+        """Return zeros in the place of labels."""
+        values = np.asarray(values)
+        if values.dtype.kind in "mM":
+            return np.zeros(len(values))
+        if values.dtype.kind not in "bOSU":
+            return values
+        present = values[~is_missing_label(values)]
+        self.is_text = self.is_text or _is_text(present)
+        if not self.is_text:
+            return values
+        try:
+            self.labels.update(present.tolist())
+        except TypeError:  # lists and the like
+            return values
+        return np.zeros(len(values))
+
+
+class TextCodes(NamedTuple):
+    """Codes of the labels of a column.
+
+    Attributes
+    ----------
+    labels : ndarray
+        The labels, in the order of their codes.
+    name : str
+        Name of the column.
+    """
+
+    labels: np.ndarray
+    name: str
+
+    def __call__(self, values):
+        """Return the codes of some rows, NaN for missing labels."""
+        return codes_of(np.asarray(values), self.labels, self.name)
+
+
+class LabelTable:
+    """Columns of labels and of numbers, as a table from which others learn.
+
+    Parameters
+    ----------
+    columns : dict of str to ndarray
+        Columns of any lengths.
+    """
+
+    def __init__(self, columns):
+        self.values = columns
+        self.columns = list(columns)
+        self.shape = (max(map(len, columns.values())), len(columns))
+
+    def __getitem__(self, name):
+        """Return a column."""
+        return self.values[name]
+
+
+def _is_text(values):
+    """Return whether some labels are neither numbers nor missing."""
+    if values.dtype.kind == "b" or are_booleans(values):
+        return len(values) > 0
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def label_places(source, places) -> list[int]:
+    """Return the places of columns of text or booleans, as the first rows show.
+
+    Parameters
+    ----------
+    source : Rows
+        The rows.
+    places : sequence of int
+        Columns that are looked at.
+
+    Returns
+    -------
+    list of int
+        The columns.
+    """
+    if source.names is None or not any(source.is_text(j) for j in places):
+        return []
+    seen = {j: SeenLabels() for j in places}
+    with_coded(source, seen)._first_rows()
+    return [j for j in places if seen[j].is_text]
+
+
+def with_coded(source, coded):
+    """Return rows with functions that make numbers of their columns."""
+    source = copy(source)
+    source.coded = {**source.coded, **coded}
+    return source
+
+
+def numbers_or_nan(values):
+    """Return a column of numbers, NaN for one of text."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "bOSUmM":
+        return values
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        return np.full(len(values), np.nan)
+
+
+def are_booleans(column):
+    """Return whether all observed values of a column of objects are booleans."""
+    values = np.asarray(column)
+    if values.dtype.kind != "O":
+        return False
+    values = values[~is_missing_label(values)]
+    return len(values) > 0 and all(isinstance(v, (bool, np.bool_)) for v in values)
+
+
+def is_missing_label(values):
+    """Return which labels are missing: None and NaN."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
+    return np.array([v is None or str(v) == "<NA>" or v != v for v in values], bool)
+
+
+def labels_of(column, name) -> np.ndarray:
+    """Return the labels of a column in order: of its type, or sorted.
+
+    Raise ValueError for lists and the like, which are no labels.
+    """
+    categories = getattr(getattr(column, "dtype", None), "categories", None)
+    if hasattr(categories, "__len__"):  # those of polars need not be known
+        return np.asarray(categories, dtype=object)
+    values = np.asarray(column)
+    values = values[~is_missing_label(values)]
+    try:
+        labels = set(values) if values.dtype.kind == "O" else ()
+    except TypeError as error:
+        raise ValueError(f"column {name!r} does not hold labels: {error}") from None
+    try:
+        return np.unique(values)
+    except TypeError:  # of several types
+        return np.array(sorted(labels, key=lambda v: (str(type(v)), str(v))), object)
+
+
+def all_codes(labels, count):
+    """Return labels, or all codes if these are some of a given number of codes."""
+    if isinstance(count, str) or labels.dtype.kind not in "fiu" or not len(labels):
+        return labels
+    codes = np.arange(int(count), dtype=labels.dtype)
+    return codes if np.isin(labels, codes).all() else labels
+
+
+def codes_of(column, labels, name):
+    """Return the codes of labels, NaN for missing ones."""
+    numbers = isinstance(column, np.ndarray) and column.dtype.kind in "fiu"
+    if numbers and labels.dtype.kind in "fiu" and len(labels):
+        # The labels of an array of numbers are sorted; often they are codes already.
+        if np.array_equal(labels, np.arange(len(labels))):
+            codes = column.astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                outside = (codes < 0) | (codes >= len(labels))
+                if not (outside | (np.floor(codes) < codes)).any():
+                    return codes
+        codes = np.minimum(np.searchsorted(labels, column), len(labels) - 1)
+        missing = is_missing_label(column)
+        if ((labels[codes] == column) | missing).all():
+            return np.where(missing, np.nan, codes)
+    code_of = {label: code for code, label in enumerate(labels.tolist())}
+    if hasattr(column, "factorize"):
+        places, distinct = column.factorize()
+    else:
+        values = np.asarray(column)
+        missing = is_missing_label(values)
+        places = np.full(len(values), -1)
+        try:
+            distinct, places[~missing] = np.unique(
+                values[~missing], return_inverse=True
+            )
+        except TypeError:  # of several types
+            distinct = list(dict.fromkeys(values[~missing].tolist()))
+            place_of = {label: place for place, label in enumerate(distinct)}
+            places[~missing] = [place_of[v] for v in values[~missing].tolist()]
+    table = np.full(len(distinct) + 1, np.nan)  # the last one is that of -1
+    for place, label in enumerate(list(distinct)):
+        label = label.item() if isinstance(label, np.generic) else label
+        if label not in code_of:
+            raise ValueError(
+                f"column {name!r} has the label {label!r}, which the fit has not "
+                f"seen: it knows {labels.tolist()[:10]}. Labels that come later have "
+                "to be declared: by a categorical type of pandas with all categories, "
+                "or as codes with Categorical(n_categories)"
+            )
+        table[place] = code_of[label]
+    return table[places]
