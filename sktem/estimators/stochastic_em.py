@@ -40,7 +40,7 @@ from sktem.estimators.parameters import (
     SolverLike,
     StepSize,
 )
-from sktem.estimators.stream import StreamRunner
+from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.estimators.weights import positive_rows
 from sktem.exceptions import FitWarning
 from sktem.loop.iterates import IterateRule, check_average
@@ -52,12 +52,14 @@ from sktem.models.entries import ParamsVector
 from sktem.rows.held import carrier_of, count_rows
 from sktem.rows.sources import found_rows, is_stream
 from sktem.schedules import BurnInThenDecay
-from sktem.solvers import OnlineEM
 
 __all__ = ["StochasticEM"]
 
 #: Rows that a model gets for its first parameters, where they are read by blocks.
 MOST_ROWS_OF_START = 1 << 17
+
+#: The default settings of streams.
+STREAM = StreamDefaults(LARGEST_BATCH)
 
 
 def _model_has(name):
@@ -371,16 +373,11 @@ class StochasticEM(LoopEstimator):
 
     def _stream_settings(self):
         """Return settings of a stream, which do not depend on the chunks."""
-        batch_size = self._given_batch_size(LARGEST_BATCH)
-        settings = self._settings(self.model, batch_size=batch_size)
-        if not settings.solver.remembers_rows:
-            first = self._given_batch_size(BatchGrowth().first)
-            settings = replace(settings, batch_size=first)
-        step_size = settings.step_size
-        if isinstance(self.step_size, str):
-            # A step of 1, which suits passes over the same rows, would forget the past.
-            step_size = OnlineEM().default_step_size(settings.sampler)
-        return replace(settings, step_size=step_size)
+        settings = STREAM.settings(self, self.model)
+        if settings.solver.remembers_rows:
+            return settings
+        first = self._given_batch_size(BatchGrowth().first)
+        return replace(settings, batch_size=first)
 
     @available_if(_model_has("log_likelihood"))
     def score_samples(self, X, *, out=None):

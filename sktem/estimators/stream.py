@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.estimators.progress import Task
 from sktem.exceptions import FitWarning
+from sktem.loop.state import RunSettings
 from sktem.progress import shown
 from sktem.rows.held import carrier_of
+from sktem.schedules import Polynomial, Schedule
 
-__all__ = ["KeptRows", "StreamRunner"]
+__all__ = ["KeptRows", "StreamDefaults", "StreamRunner"]
 
 
 class KeptRows:
@@ -38,6 +42,36 @@ class KeptRows:
         """Return all rows, and their weights or None if all are one."""
         rows, weights = np.concatenate(self.rows), np.concatenate(self.weights)
         return rows, None if (weights == 1).all() else weights
+
+
+class StreamDefaults(NamedTuple):
+    """Settings of a stream where users leave them to the estimator.
+
+    Attributes
+    ----------
+    batch_size : int
+        Rows of a step, whatever the size of the chunks.
+    step_size : Schedule
+        Steps: those of a fit suit passes over the same rows, and would forget the past.
+    passes : float
+        Passes over each chunk of solvers that remember rows, at most; the first of two
+        fills their memory.
+    """
+
+    batch_size: int
+    step_size: Schedule = Polynomial(alpha=0.6, offset=2.0)
+    passes: float = math.inf
+
+    def settings(self, estimator, model) -> RunSettings:
+        """Return the settings of a stream of an estimator."""
+        batch_size = estimator._given_batch_size(self.batch_size)
+        settings = estimator._settings(model, batch_size=batch_size)
+        automatic = isinstance(estimator.step_size, str)
+        return replace(
+            settings,
+            step_size=self.step_size if automatic else settings.step_size,
+            max_passes=max(min(settings.max_passes, self.passes), 2),
+        )
 
 
 class StreamRunner(ABC):

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.stream import StreamRunner
+from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.hidden_markov.fitted import FittedSequences
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import Stream, StreamState
-from sktem.schedules import Polynomial, Schedule
 
 __all__ = ["SequenceStream"]
 
 
 class StreamRule(NamedTuple):
-    """Default settings of streams.
+    """Starts and default settings of streams.
 
     Attributes
     ----------
-    batch_size : int
-        Sequences of a step.
-    step_size : Schedule
-        Steps.
-    passes : int
-        Passes of solvers that remember sequences over each chunk, at most.
+    defaults : StreamDefaults
+        Batches and steps, in sequences.
     rows_of_start : int
         Rows of each state that a start should see: until there are as many, a stream
         starts again from all rows so far.
@@ -36,9 +30,7 @@ class StreamRule(NamedTuple):
         By how much their number grows between two starts, at least.
     """
 
-    batch_size: int = 10
-    step_size: Schedule = Polynomial(alpha=0.6, offset=2.0)
-    passes: int = 10
+    defaults: StreamDefaults = StreamDefaults(10, passes=10)
     rows_of_start: int = 100
     growth: float = 1.3
 
@@ -167,12 +159,7 @@ class SequenceStream(StreamRunner):
         return X, sample_weight
 
     def _stream(self, estimator):
-        batch_size = estimator._given_batch_size(self.rule.batch_size)
-        settings = estimator._settings(self.model, batch_size=batch_size)
-        automatic = isinstance(estimator.step_size, str)
-        step_size = self.rule.step_size if automatic else settings.step_size
-        passes = min(settings.max_passes, self.rule.passes)
-        return Stream(replace(settings, step_size=step_size, max_passes=passes))
+        return Stream(self.rule.defaults.settings(estimator, self.model))
 
     def published(self, estimator):
         """Return the fitted attributes that count every sequence seen."""

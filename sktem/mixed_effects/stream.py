@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.stream import StreamRunner
+from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import Stream, StreamState
 from sktem.mixed_effects.model import NO_ANNEALING
 from sktem.mixed_effects.problem import Problem
-from sktem.schedules import Polynomial, Schedule
+from sktem.schedules import Polynomial
 
 __all__ = ["SubjectStream"]
 
@@ -24,15 +24,12 @@ class StreamRule(NamedTuple):
     ----------
     sweeps : int
         Sweeps per draw: chains of new subjects start at their prior mean.
-    batch : int
-        Subjects per step.
-    steps : Schedule
-        Schedule of the steps.
+    defaults : StreamDefaults
+        Batches and steps, in subjects.
     """
 
     sweeps: int = 30
-    batch: int = 5
-    steps: Schedule = Polynomial(alpha=0.7, offset=2.0)
+    defaults: StreamDefaults = StreamDefaults(5, Polynomial(alpha=0.7, offset=2.0))
 
 
 #: The rule of every stream.
@@ -74,18 +71,11 @@ class SubjectStream(StreamRunner):
         self.learn(self._stream(estimator), rows, None, task)
 
     def _stream(self, estimator):
-        batch_size = estimator._given_batch_size(self.rule.batch)
-        settings = estimator._settings(self.problem.model, batch_size=batch_size)
-        sampler = settings.sampler
-        steps = max(self.rule.sweeps, sampler.n_steps)
-        automatic = isinstance(estimator.step_size, str)
-        return Stream(
-            replace(
-                settings,
-                sampler=type(sampler)(**{**sampler.get_params(), "n_steps": steps}),
-                step_size=self.rule.steps if automatic else settings.step_size,
-            )
-        )
+        settings = self.rule.defaults.settings(estimator, self.problem.model)
+        steps = max(self.rule.sweeps, settings.sampler.n_steps)
+        parameters = {**settings.sampler.get_params(), "n_steps": steps}
+        sampler = type(settings.sampler)(**parameters)
+        return Stream(replace(settings, sampler=sampler))
 
     def published(self, estimator):
         """Return the fitted attributes, which are about the subjects of this chunk."""

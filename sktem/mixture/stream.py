@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.fit_warnings import warn_of_unused
-from sktem.estimators.stream import StreamRunner
+from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule
 from sktem.loop.loop import run
@@ -21,7 +20,7 @@ from sktem.mixture.short_runs import suits_short_runs
 from sktem.mixture.tensors import no_rows
 from sktem.progress import counted
 from sktem.samplers import ExactExpectation
-from sktem.schedules import Constant, Polynomial, check_schedule
+from sktem.schedules import Constant, Polynomial
 from sktem.solvers import FullBatch
 
 __all__ = ["FIRST_ROWS", "FirstRows", "MixtureStream"]
@@ -29,8 +28,8 @@ __all__ = ["FIRST_ROWS", "FirstRows", "MixtureStream"]
 #: Types of parameters that cannot be changed in place.
 PLAIN = {type(None), bool, int, float, str}
 
-#: Rows per batch on a stream, whatever the size of the chunks.
-STREAM_BATCH = 256
+#: The default settings of streams.
+STREAM = StreamDefaults(256, Polynomial(alpha=0.5, offset=2.0), passes=2)
 
 
 class FirstRows(NamedTuple):
@@ -138,7 +137,7 @@ class MixtureStream(StreamRunner):
                 0 if compared else FIRST_ROWS.random,
                 task=task,
             )
-        settings = _settings(estimator, self.model)
+        settings = STREAM.settings(estimator, self.model)
         warn_of_unused(estimator, settings, on_stream=True)
         self.state = StreamState(
             params=params,
@@ -241,18 +240,7 @@ class MixtureStream(StreamRunner):
         return PLAIN.issuperset(map(type, values)) and values == before
 
     def _new_stream(self, estimator):
-        settings = _settings(estimator, self.model)
-        step_size = settings.step_size
-        if isinstance(estimator.step_size, str):
-            step_size = Polynomial(alpha=0.5, offset=2.0)
-        # The passes of a population solver over a chunk: one fills the memory.
-        return Stream(
-            replace(
-                settings,
-                step_size=check_schedule(step_size),
-                max_passes=2.0,
-            )
-        )
+        return Stream(STREAM.settings(estimator, self.model))
 
     def published(self, estimator):
         """Return the fitted attributes that count every row seen."""
@@ -301,12 +289,6 @@ def _pass_report(task):
         return False
 
     return on_epoch
-
-
-def _settings(estimator, model):
-    """Return the settings of a run with the batches of a stream."""
-    batch_size = estimator._given_batch_size(STREAM_BATCH)
-    return estimator._settings(model, batch_size=batch_size)
 
 
 def _stream_average(estimator):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.stream import StreamRunner
+from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import Stream, StreamState
-from sktem.schedules import Constant, Polynomial
+from sktem.schedules import Constant
 from sktem.template.fitted import FittedTemplate
 from sktem.template.judged import shares_of_folds
 
@@ -26,8 +25,11 @@ FOLDS = ("fold_rate_", "folded_pixels_")
 #: and how many of them have one likelihood.
 JUDGED, TOGETHER = 50, 5
 
-#: Images per component from which a start is made, and images per step on a stream.
-IMAGES_OF_A_START, STREAM_BATCH = 20, 20
+#: Images per component from which a start is made.
+IMAGES_OF_A_START = 20
+
+#: The default settings of streams.
+STREAM = StreamDefaults(20, passes=2)
 
 
 class TemplateStream(StreamRunner):
@@ -128,10 +130,4 @@ class TemplateStream(StreamRunner):
     def _stream(self, estimator, mass):
         settings = estimator._template_settings()
         model = settings.model(self.frame.grid, mass, start_at_mode=True)
-        batch_size = estimator._given_batch_size(STREAM_BATCH)
-        settings = estimator._settings(model, batch_size=batch_size)
-        step_size = settings.step_size
-        if isinstance(estimator.step_size, str):
-            step_size = Polynomial(alpha=0.6, offset=2.0)
-        # One pass of a population solver fills the memory.
-        return Stream(replace(settings, step_size=step_size, max_passes=2.0))
+        return Stream(STREAM.settings(estimator, model))
