@@ -54,6 +54,7 @@ from sktem.boltzmann.values import (
 from sktem.choices import check_choice, check_number, is_auto
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.by_blocks import answer, each_chunk
+from sktem.estimators.copies import warn_of_copies
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import (
     EpochEstimator,
@@ -503,6 +504,8 @@ class LatentBoltzmannMachine(
         warn_of_fit(settings, state, mass, X, units)
         if self.weight_decay == "auto":
             warn_of_small_weights(X.shape[0], mass)
+        if sample_weight is None:
+            warn_of_copies(X)
         if kind == "binary" and self.graph is None:
             warn_of_one_hot(X)
         if is_auto(self.visible) and not warm:

@@ -51,6 +51,8 @@ class MachineLimits(NamedTuple):
     n_codes, rows_of_code : int
         Distinct whole numbers of a column that may be codes of labels, and rows of
         each.
+    weaker : float
+        What part of a prior that holds back dependencies is worth a try.
     small_weight : float
         Mean weight of the rows below which they are hardly meant as numbers of rows.
     """
@@ -68,6 +70,7 @@ class MachineLimits(NamedTuple):
     astray: float = 10.0
     n_codes: int = 10
     rows_of_code: int = 5
+    weaker: float = 0.05
     small_weight: float = 0.1
 
 
@@ -217,6 +220,25 @@ def _warn_of_likelihood(settings, state, best, chance):
             "more hidden units, or another random_state.",
             FitWarning,
         )
+    elif best - reference.base < reference.parities.gain:
+        warn_user(_of_triples(settings, reference, best), FitWarning)
+
+
+def _of_triples(settings, reference, best):
+    """Return the message that columns which depend in threes were not found to."""
+    parities, decay = reference.parities, settings.prior.strength
+    weaker = ""
+    if decay:
+        weaker = f" a smaller weight_decay (such as {LIMITS.weaker * decay:.1g}),"
+    first, second, third = parities.columns
+    return (
+        f"Columns {first}, {second} and {third} depend on each other, and maybe no two "
+        f"of them do: an odd number of them is 1 in {parities.odd:.0%} of the rows. "
+        "Such triples make rows more likely than independent columns do, by "
+        f"{parities.gain:.3g} per row at least, and the fit by "
+        f"{best - reference.base:.3g}: try{weaker} more hidden units, another "
+        "random_state or more rows."
+    )
 
 
 def _of_rows(state):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.estimators.copies import row_keys
 from sktem.rows.held import carrier_of
 
 __all__ = ["distinct_rows"]
@@ -52,9 +53,9 @@ def distinct_rows(X, sample_weight=None, rule: Repeats = REPEATS):
     if rows is None or len(rows) < 2:
         return X, sample_weight
     some = rows[:: max(1, len(rows) // rule.sample)]
-    if len(some) == len(np.unique(_keys(some))):
+    if len(some) == len(np.unique(row_keys(some))):
         return X, sample_weight
-    _, first, row_of = np.unique(_keys(rows), return_index=True, return_inverse=True)
+    _, first, row_of = np.unique(row_keys(rows), return_index=True, return_inverse=True)
     if len(first) > rule.most_distinct * len(rows):
         return X, sample_weight
     distinct = rows[first]
@@ -62,10 +63,3 @@ def distinct_rows(X, sample_weight=None, rule: Repeats = REPEATS):
     if not ((repeated == rows) | (np.isnan(repeated) & np.isnan(rows))).all():
         return X, sample_weight  # of different rows some have the same key
     return distinct, np.bincount(row_of, sample_weight).astype(np.float64)
-
-
-def _keys(rows):
-    """Return a number for each row, the same for equal rows."""
-    factors = np.random.default_rng(0).random((2, rows.shape[1]))
-    values = np.where(np.isnan(rows), factors[0], rows)
-    return (values * factors[1]).sum(axis=1)

@@ -385,6 +385,19 @@ def rings_below_best(seed):
     return max(losses) - min(losses)
 
 
+def copies_above_once(seed, n=40, n_rows=400):
+    """Return the log-loss of new rows of copies above that of each row once."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n + 2000)
+    X = rng.normal(size=(n + 2000, 6)) + 0.6 * y[:, None]
+
+    def loss(rows):
+        machine = BoltzmannMachineClassifier(random_state=seed).fit(X[rows], y[rows])
+        return -machine.log_likelihood(X[n:], y[n:]) / 2000
+
+    return loss(rng.integers(0, n, n_rows)) - loss(np.arange(n))
+
+
 def new_below_without(seed, n=300, off=300.0):
     """Return how far new rows are below a fit without two values that are far out."""
     rng = np.random.default_rng([2, seed])
@@ -425,6 +438,15 @@ def parity_below_truth(seed, n=1000, n_coins=5):
     X = np.column_stack([coins, coins.sum(axis=1) % 2]).astype(float)
     fitted = LatentBoltzmannMachine(random_state=seed).fit(X[:n])
     return -n_coins * np.log(2) - fitted.score(X[n:])
+
+
+def triples_below_truth(seed, n, copies=1, n_triples=2):
+    """Return how far new triples of exclusive or are below the truth."""
+    coins = np.random.default_rng(seed).integers(0, 2, (n + 2000, n_triples, 2))
+    X = np.dstack([coins, coins[..., 0] ^ coins[..., 1]]).reshape(n + 2000, -1) * 1.0
+    fitted = LatentBoltzmannMachine(random_state=seed)
+    fitted.fit(np.repeat(X[:n], copies, axis=0))
+    return -2 * n_triples * np.log(2) - fitted.score(X[n:])
 
 
 def enumerated(name, data, solver="apcd", limit=0.1, **options):
@@ -533,6 +555,8 @@ CASES = [
              slow=True),
     compared("rings, eight starts of a classifier", "the best of them",
              rings_below_best, limit=0.05, slow=True),
+    Case("40 rows in 400 copies", "BoltzmannMachineClassifier", "each row once",
+         "nats above", 0.1, copies_above_once, may_warn=True),
     compared("exclusive or with 15 % of values missing, 5-12", "the truth",
              exclusive_or_with_holes, limit=0.15, may_warn=True, slow=True),
     compared("indicators of 4 columns of 4 labels", "the truth",
@@ -544,6 +568,12 @@ CASES = [
              PART(streamed, in_order=True), limit=0.5, may_warn=True),
     compared("five coins and their parity", "the truth", parity_below_truth,
              limit=0.1, may_warn=True),
+    compared("two exclusive ors, 60 rows", "the truth",
+             PART(triples_below_truth, n=60), limit=0.3, may_warn=True),
+    compared("one exclusive or, 60 rows", "the truth",
+             PART(triples_below_truth, n=60, n_triples=1), limit=0.1),
+    compared("two exclusive ors, 25 rows, each 24 times", "the truth",
+             PART(triples_below_truth, n=25, copies=24), limit=0.3, may_warn=True),
     compared("new rows of 40 independent columns after 60, 12 hidden",
              "independent units",
              PART(new_below_independent, PART(tossed, n=2060, d=40), 60,

@@ -7,6 +7,8 @@ from zlib import crc32
 
 import numpy as np
 
+from sktem.estimators.copies import copies_of_each
+
 __all__ = ["DecaySearch"]
 
 
@@ -38,12 +40,14 @@ class DecaySearch:
         """Return the part of each row, -1 for none: equal rows are in one part.
 
         The weights of all rows add up to `n_rows`. Where rows are mostly equal to some
-        others, as inputs of few categories are, so will new rows be: copies are then in
-        several parts.
+        others, as inputs of few categories are, so will new rows be: equal rows are
+        then in several parts, but copies of rows never.
         """
-        keys = np.array([crc32(row.tobytes()) for row in np.hstack([X, y])])
+        rows = np.hstack([X, y])
+        keys = np.array([crc32(row.tobytes()) for row in rows])
         distinct, inverse = np.unique(keys, return_inverse=True)
-        if len(keys) >= self.n_folds * len(distinct):
+        are_many = len(keys) >= self.n_folds * len(distinct)
+        if are_many and copies_of_each(rows) == 1:
             order = np.argsort(inverse, kind="stable")
             begins = np.searchsorted(inverse[order], np.arange(len(distinct)))
             copies = np.empty(len(keys), np.int64)

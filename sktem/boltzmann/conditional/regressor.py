@@ -20,6 +20,7 @@ from sktem.boltzmann.conditional.real_outputs import (
 )
 from sktem.boltzmann.learning.row_weights import column_scaling, shared_rows
 from sktem.e_step.random import seed_sequence
+from sktem.estimators.copies import warn_of_copies
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
@@ -158,6 +159,8 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         )
         X, y, shares, n_rows = shared_rows(X, y.astype(np.float64), sample_weight)
         self._warn_of_small_weights(len(X), n_rows)
+        if sample_weight is None:
+            warn_of_copies(X, y)
         outputs = y.reshape(len(y), -1)
         inside, outside = column_scaling(X, shares), column_scaling(outputs, shares)
         self._warn_of_tails(X, inside[1])

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.learning.ascent import ExactAscent
+from sktem.boltzmann.learning.parities import Parities, gain_of_parities
 from sktem.boltzmann.learning.rounds import Reference
 from sktem.boltzmann.learning.row_weights import mean_of, thinned
 from sktem.boltzmann.normalisation.ais import posterior_log_sums, reliable_log_partition
@@ -149,6 +150,7 @@ class Objective:
             self._dependence(),
             largest,
             by_chance,
+            self._parities(),
             0 if self.left_out is None else len(self.left_out),
             settings.tol or 0.0,
             self.model.n_visible,
@@ -297,6 +299,18 @@ class Objective:
         """Return whether log Z is not a sum that is known to be cheap."""
         return self.ascent is None and self.partition.value(params) is None
 
+    @property
+    def _has_states(self):
+        """Whether the rows are states of binary units."""
+        X, binary = self.X, self.units.kind in ("binary", "spin") and not self.missing
+        return binary and arrays_of(X).is_numpy and bool(np.isin(X, (0, 1)).all())
+
+    def _parities(self):
+        """Return the gain of triples of columns by their parities."""
+        if self.model.n_hidden and self._has_states:
+            return gain_of_parities(self.X, self.shares)
+        return Parities()
+
     def _own_distribution(self):
         """Return the entropy bound of the likelihood and its sampling error.
 
@@ -304,8 +318,7 @@ class Objective:
         distinct ones but one (Wilks 1938), if each is there some times.
         """
         X = self.X
-        binary = self.units.kind in ("binary", "spin") and not self.missing
-        if not binary or not arrays_of(X).is_numpy or not np.isin(X, (0, 1)).all():
+        if not self._has_states:
             return np.inf, np.inf
         _, places = np.unique(X, axis=0, return_inverse=True)
         shares = np.bincount(places.ravel(), self.shares)

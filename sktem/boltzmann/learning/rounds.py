@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.arrays import arrays_of
+from sktem.boltzmann.learning.parities import Parities
 from sktem.boltzmann.learning.tempering import correlation_of_chains, cost_of_replicas
 
 __all__ = ["Measure", "Reference", "RoundPolicy", "Rounds", "round_ends"]
@@ -39,8 +40,8 @@ class RoundPolicy(NamedTuple):
     shortest_way : float
         Sum of given steps below which a run is never called converged: the gradient of
         a weight is at most a sixteenth of its distance from the maximum.
-    further, fewest_at_start : float, int
-        Size of the weights of a second start, that of the first being 0.5, and the
+    further, fewest_at_start : tuple of float, int
+        Sizes of the weights of further starts, that of the first being 0.5, and the
         updates by which the first one should have learned something.
     arrived, to_the_maximum : float, int
         Rise of the log-likelihood of a row by an ascent that has arrived at the maximum
@@ -71,7 +72,7 @@ class RoundPolicy(NamedTuple):
     small_rise: float = 0.01
     shorter: float = 0.3
     shortest_way: float = 16.0
-    further: float = 4.0
+    further: tuple[float, ...] = (4.0, 16.0)
     fewest_at_start: int = 900
     arrived: float = 1e-7
     to_the_maximum: int = 1000
@@ -135,6 +136,8 @@ class Reference(NamedTuple):
         The mean log-likelihood of the rows under their own distribution.
     by_chance : float, default=inf
         By how much that is hardly ever above the truth; inf where rows are few.
+    parities : Parities, default=Parities()
+        What triples of columns gain over independent ones by their parities.
     n_left_out : int, default=0
         Rows that are measured and not learned from.
     tol : float, default=0
@@ -148,6 +151,7 @@ class Reference(NamedTuple):
     dependence: float = float("nan")
     largest: float = float("inf")
     by_chance: float = float("inf")
+    parities: Parities = Parities()
     n_left_out: int = 0
     tol: float = 0.0
     n_visible: int = 1
@@ -492,12 +496,12 @@ class Rounds:
         if watch.ascent is None:
             if not self.has_learned_nothing:
                 return False
-            state.move_to(watch.model.initial_params(logits, rng, further))
+            state.move_to(watch.model.initial_params(logits, rng, further[0]))
             self._begin_again(state, watch)
             return True
         starts = [
-            watch.model.initial_params(logits, rng, further)
-            for _ in range(watch.ascent.n_starts)
+            watch.model.initial_params(logits, rng, further[k % len(further)])
+            for k in range(watch.ascent.n_starts)
         ]
         tops = [watch.ascent.climb(start) for start in starts]
         values = [watch.measure(top, state.n_updates)[0] for top in tops]

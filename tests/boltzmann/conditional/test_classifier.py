@@ -284,3 +284,7 @@ def test_copies_of_rows_choose_a_penalty():
     twice = np.repeat(apart[:500], 2, axis=0), np.repeat(labels[:500, None], 2, axis=0)
     parts = search.folds_of(*twice, 1000)
     np.testing.assert_array_equal(parts[::2], parts[1::2])
+    # Copies of rows, of whatever number, are no new rows.
+    rows = rng.integers(0, 40, 800)
+    parts = search.folds_of(apart[rows], labels[rows, None], 800)
+    assert all(len(set(parts[rows == row])) == 1 for row in set(rows))

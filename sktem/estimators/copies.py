@@ -1,0 +1,100 @@
+"""Tables in which each distinct row occurs several times, which is no sample."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.exceptions import FitWarning, warn_user
+from sktem.rows.held import carrier_of
+
+__all__ = ["copies_of_each", "row_keys", "warn_of_copies"]
+
+
+class CopyRule(NamedTuple):
+    """Numbers of equal rows that are taken for copies.
+
+    Attributes
+    ----------
+    by_chance : float
+        Probability that the numbers of equal rows in a sample have a common divisor,
+        below which they are copies.
+    identified : float
+        Distinct values of a column over distinct rows from which on it identifies them.
+    n_distinct : int
+        Distinct rows, at least, that real numbers can identify.
+    few : float
+        Rows over distinct ones, where real numbers identify these, up to which their
+        copies do not matter.
+    n_first : int
+        Rows whose copies are counted first: of a sample they are enough.
+    """
+
+    by_chance: float = 1e-4
+    identified: float = 0.9
+    n_distinct: int = 10
+    few: float = 1.1
+    n_first: int = 50
+
+
+COPY_RULE = CopyRule()
+
+
+def row_keys(rows):
+    """Return a number for each row, the same for equal rows; NaN equals NaN."""
+    factors = np.random.default_rng(0).random((2, rows.shape[1]))
+    values = np.where(np.isnan(rows), factors[0], rows)
+    return (values * factors[1]).sum(axis=1)
+
+
+def copies_of_each(*columns, rule: CopyRule = COPY_RULE) -> float:
+    """Return how often distinct rows are there that are copies by design, 1 in samples.
+
+    In a sample the numbers of equal rows have no common divisor, but by chance: where
+    it divides the number of rows, with probability ``divisor ** (1 - n_distinct)``. And
+    real numbers of two columns are not equal at once.
+    """
+    n = len(columns[0])
+    few = [_times_there(columns, row) for row in range(min(n, rule.n_first))]
+    if max(few, default=0) < 2:
+        return 1.0
+    rows = np.column_stack(columns)
+    _, first, counts = np.unique(row_keys(rows), return_index=True, return_counts=True)
+    divisor, n_distinct = float(np.gcd.reduce(counts)), len(counts)
+    if divisor ** (1 - n_distinct) < rule.by_chance:
+        return divisor
+    if n_distinct < rule.n_distinct or n < rule.few * n_distinct:
+        return 1.0
+    identifying = [
+        len(np.unique(values)) >= rule.identified * n_distinct
+        and not (values == np.floor(values)).all()
+        for values in rows[first].T
+    ]
+    return n / n_distinct if sum(identifying) > 1 else 1.0
+
+
+def _times_there(columns, row):
+    """Return how many rows are equal to one of them, 0 where a value is NaN."""
+    equal = np.arange(len(columns[0]))
+    for part in columns:
+        for values in part.T if part.ndim > 1 else (part,):
+            equal = equal[values[equal] == values[row]]
+            if len(equal) < 2:
+                return len(equal)
+    return len(equal)
+
+
+def warn_of_copies(*columns) -> None:
+    """Warn of copies of rows, each of which counts as an observation."""
+    arrays = [carrier_of(part).array for part in columns]
+    if any(part is None or part.dtype.kind not in "fiub" for part in arrays):
+        return
+    n_copies = copies_of_each(*arrays)
+    if n_copies > 1:
+        warn_user(
+            f"Distinct rows are there {n_copies:.3g} times or more, as in no sample: a "
+            "fit counts copies as observations and is too sure of them. Keep one of "
+            f"{n_copies:.3g} equal rows.",
+            FitWarning,
+        )
