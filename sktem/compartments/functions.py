@@ -42,10 +42,14 @@ def compilable(function):
         return function
     if not isinstance(function, FunctionType):
         return None
+    code = list(get_instructions(function))
+    # Not by getclosurevars alone: to it the name of an attribute is a global too.
+    names = {one.argval for one in code if one.opname == "LOAD_GLOBAL"}
     outside = getclosurevars(function)
-    values = [*outside.nonlocals.values(), *outside.globals.values()]
+    values = [*outside.nonlocals.values()]
+    values += [value for name, value in outside.globals.items() if name in names]
     kept = all(isinstance(one, ModuleType) or _is_compiled(one) for one in values)
-    raises = any(one.opname == "RAISE_VARARGS" for one in get_instructions(function))
+    raises = any(one.opname == "RAISE_VARARGS" for one in code)
     if raises or not kept:
         return None
     return njit(function, error_model="numpy")

@@ -63,15 +63,15 @@ class ODE(SolvedModel):
         each compartment, where ``p.CL`` are arrays; None means zeros.
     method : {"non-stiff", "stiff"}, default="non-stiff"
         Steps of order 8 by Dormand and Prince (DOP853); or LSODA of
-        ``scipy.integrate.solve_ivp``, which finds out where equations are stiff.
+        ``scipy.integrate.solve_ivp``, which finds out where equations are stiff, and
+        calls ``rhs`` from Python: fits take minutes.
     rtol : float, default=1e-8
-        Relative tolerance of a step.
+        Relative tolerance of a step. Fits end by Newton steps where it is 1e-6 or less.
     atol : float, default=1e-10
         Absolute tolerance of a step, as a share of the largest amount of a subject so
         far.
     max_steps : int, default=10000
-        Steps of a compiled function between two records, at most; predictions beyond
-        are NaN.
+        Steps between two records, at most; predictions beyond are NaN.
 
     Attributes
     ----------

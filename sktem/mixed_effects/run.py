@@ -9,6 +9,7 @@ import numpy as np
 
 from sktem.loop.state import Phase, RunState
 from sktem.mixed_effects.ascent import can_climb
+from sktem.mixed_effects.differences import DIFFERENCES
 from sktem.mixed_effects.last_climb import LastClimb
 from sktem.mixed_effects.path import Path, complete_data_errors
 from sktem.mixed_effects.unusual_fits import inseparable
@@ -184,8 +185,10 @@ class MixedEffectsRun:
         state.enter(self.phase)
 
     def _can_climb(self):
-        n, design = len(self.problem.rows), self.problem.model.design
-        return bool(self.tol) and can_climb(n, design.n_latents, len(design.numeric))
+        n, model = len(self.problem.rows), self.problem.model
+        if not self.tol or DIFFERENCES.is_lost(model.structure):
+            return False
+        return can_climb(n, model.design.n_latents, len(model.design.numeric))
 
     def finish(self, state) -> None:
         """Do Newton steps at the end, for the gain left by EM and its noise.

@@ -203,8 +203,15 @@ def _starting_error(estimator, error, params, design, rows, structure):
             f"model must return one value per row, shape {rows.y.shape}, got {f.shape}"
         )
     if not np.isfinite(f).all():
+        advice = ""
+        if getattr(structure, "tolerance", 0.0) > 0:
+            advice = (
+                ". Integrations end after max_steps steps between two records, as of "
+                'stiff equations, for which ODE has method="stiff"'
+            )
         raise ValueError(
             "model is not finite at the start values: change parameters, or the model"
+            f"{advice}"
         )
     if rows.events is not None and isinstance(error, ProportionalError):
         rows.events.check_doses(rows.y, f)

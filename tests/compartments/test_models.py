@@ -525,8 +525,10 @@ def test_elimination_equals_numpy():
         assert not solve(wrong, np.ones(2))
 
 
-def test_plain_python_is_compiled_where_nothing_may_change():
+def test_plain_python_is_compiled_where_nothing_may_change(monkeypatch):
     rate = 0.3
+    # A name that is no more than that of an attribute is nothing from outside.
+    monkeypatch.setitem(globals(), "K", 7.0)
 
     def plain(t, A, p):
         return [-p.K * np.exp(0.0 * t) * A[0]]

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import ODE, OneCompartment, read_nonmem
+from sktem.exceptions import FitWarning
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.given_data import given
 from sktem.mixed_effects.inference import conditional
@@ -18,6 +20,7 @@ from sktem.mixed_effects.inference.observed_information import (
     numerical_hessian,
     observed_information,
 )
+from sktem.mixed_effects.last_climb import LastClimb
 from sktem.mixed_effects.problem import Problem
 from tests.oracles import LIMIT
 
@@ -274,3 +277,24 @@ def test_searches_of_modes_end_where_differences_tell_no_more(monkeypatch):
     modes, _, n_calls = searched(ODE(absorbed, **EQUATIONS))
     assert np.abs((modes - exact) / deviations).max() < 0.01
     assert n_calls <= few + 2
+
+
+def test_fits_of_coarse_integrations_end(monkeypatch):
+    """Newton steps on the noise of the integration would go on and on."""
+    monkeypatch.setattr(LastClimb, "ascended", None)
+    problem, _ = absorption(OneCompartment("first-order"))
+    records = problem.rows.events.records
+    settings = {
+        "parameters": {"CL": 1.5, "V": 30.0, "KA": 1.5}, "omega": ["CL"],
+        "residual_error": "proportional", "n_burn_in": 10, "max_iter": 20,
+    }  # fmt: skip
+    coarse = ODE(absorbed, **EQUATIONS, rtol=1e-3)
+    fit = NonlinearMixedEffectsRegressor(coarse, **settings, random_state=0)
+    message = "too coarsely .* rtol of 1e-06 or less"
+    with pytest.warns(ConvergenceWarning), pytest.warns(FitWarning, match=message):
+        fit.fit(records)
+    # The number of steps is bounded too, and the error says so.
+    hasty = ODE(absorbed, **EQUATIONS, max_steps=1)
+    fit = NonlinearMixedEffectsRegressor(hasty, **settings)
+    with pytest.raises(ValueError, match='not finite .* max_steps .* method="stiff"'):
+        fit.fit(records)
