@@ -22,7 +22,7 @@ from sktem.emissions.scarcity import counted_shares
 
 __all__ = ["Multinomial", "MultinomialParams"]
 
-#: Probabilities are not below, so that no count is impossible.
+#: Probabilities that are learned are not below, so that no count is impossible.
 LEAST_PROBABILITY = 1e-10
 
 
@@ -32,7 +32,7 @@ class MultinomialParams(NamedTuple):
     Attributes
     ----------
     probabilities : ndarray of shape (K, d)
-        Shares of the columns.
+        Shares of the columns; those that are 0 stay 0.
     n_trials : int
         Total of a row that is drawn.
     degenerate : int
@@ -100,7 +100,11 @@ class Multinomial(Emission):
         values, observed = zero_filled(X)
         totals = values.sum(axis=1)
         ways = gammaln(totals + 1) - gammaln(values + 1).sum(axis=1)
-        logs = ways[:, None] + values @ np.log(params.probabilities).T
+        possible = params.probabilities > 0
+        p = np.where(possible, params.probabilities, 1.0)
+        logs = ways[:, None] + values @ np.log(p).T
+        if not possible.all():
+            logs[values @ ~possible.T > 0] = -np.inf
         if observed is None:
             return logs
         shares = np.maximum(observed @ params.probabilities.T, LEAST_PROBABILITY)
@@ -130,7 +134,7 @@ class Multinomial(Emission):
         mass = sums.sum(axis=1, keepdims=True)
         alive, degenerate = left_alive(mass)
         p = np.where(alive, sums / np.where(alive, mass, 1.0), params.probabilities)
-        p = np.maximum(p, LEAST_PROBABILITY)
+        p = np.where(params.probabilities > 0, np.maximum(p, LEAST_PROBABILITY), 0.0)
         return MultinomialParams(
             p / p.sum(axis=1, keepdims=True), params.n_trials, degenerate
         )
@@ -191,7 +195,9 @@ class Multinomial(Emission):
 
     def n_parameters(self, K, d, params=None):
         """Return the number of free shares."""
-        return K * (d - 1)
+        if params is None:
+            return K * (d - 1)
+        return int(((params.probabilities > 0).sum(axis=1) - 1).sum())
 
     def marginal(self, params, columns):
         """Return the shares of some columns in their own total."""

@@ -100,9 +100,9 @@ def doubt_of_labels(
                 f"{label.lower()}s can follow them. Leave them out."
             )
         parameters += len(each) * int(np.maximum(n_labels - 1, 0).sum())
-        # Labels that a user has excluded from a state are no chance.
-        wanted = (block.probabilities > 0) | (block.kind != "labels")
-        unmet, places, _ = np.nonzero((mass < rule.met) & known & wanted)
+        # What a user has excluded from a state is no chance.
+        possible = block.probabilities > 0
+        unmet, places, _ = np.nonzero((mass < rule.met) & known & possible)
         if len(unmet):
             states, columns = by_kind.setdefault(block.kind, ([], []))
             states.extend(unmet)

@@ -95,7 +95,9 @@ def test_gaussian(kind, letters):
 ZEROS = np.array([[0.7, 0.0, 0.0, 0.3], [0.0, 0.5, 0.0, 0.5], [0.3, 0.4, 0.3, 0.0]])
 
 
-@pytest.mark.parametrize("name", ["categorical", "zeros", "poisson", "multinomial"])
+@pytest.mark.parametrize(
+    "name", ["categorical", "zeros", "zeros of counts", "poisson", "multinomial"]
+)
 def test_counts_and_labels(name):
     rng, n = np.random.default_rng(0), sum(LENGTHS)
     X, emission, init, peer, theirs = {
@@ -108,6 +110,11 @@ def test_counts_and_labels(name):
             rng.choice([0, 1, 3], size=(n, 1)), "categorical",
             {"probabilities": ZEROS[:, None]},
             hmm.CategoricalHMM(3, **FIXED), {"emissionprob_": ZEROS},
+        ),
+        "zeros of counts": lambda: (
+            np.stack([rng.multinomial(6, ZEROS[k]) for k in rng.integers(3, size=n)]),
+            Multinomial(), {"probabilities": ZEROS},
+            hmm.MultinomialHMM(3, n_trials=6, **FIXED), {"emissionprob_": ZEROS},
         ),
         "poisson": lambda: (
             rng.poisson(5, size=(n, 2)), name,
@@ -126,13 +133,15 @@ def test_counts_and_labels(name):
     (field,), (attribute,) = init, theirs
     found = np.squeeze(getattr(ours.emission_params_, field))
     np.testing.assert_allclose(found, getattr(peer, attribute), atol=1e-9)
-    if name == "zeros":
+    if name.startswith("zeros"):
         assert (found[ZEROS == 0] == 0).all()
         assert (found[ZEROS > 0] > 0).all()
-        assert ours.emission_.n_parameters(3, 1, ours.emission_params_) == 4
+        d = X.shape[1]
+        assert ours.emission_.n_parameters(3, d, ours.emission_params_) == 4
         wrong = ZEROS[[0, 0, 0]]
         with pytest.raises(ValueError, match="zeros of .* exclude all its paths"):
-            fitted(emission, X, {"probabilities": wrong[:, None]})
+            values = wrong[:, None] if name == "zeros" else wrong
+            fitted(emission, X, {"probabilities": values})
     if name == "multinomial":
         assert ours.sample(50)[0].sum(axis=1).tolist() == [12.0] * 50
 
