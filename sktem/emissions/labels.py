@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from copy import copy
 from typing import NamedTuple
 
 import numpy as np
+
+from sktem.rows.base import as_iterator
 
 __all__ = [
     "LabelTable",
@@ -23,29 +26,34 @@ __all__ = [
 
 
 class SeenLabels:
-    """Labels of a column of text that have been read; numbers are left alone.
+    """Labels of a column that have been read.
+
+    Parameters
+    ----------
+    is_text : bool or None, default=None
+        Whether some are no numbers; None looks at the values.
 
     Attributes
     ----------
     labels : set
-        The labels.
-    is_text : bool
-        Whether some are no numbers.
+        The labels, of text.
     """
 
-    def __init__(self):
+    def __init__(self, is_text=None):
         self.labels: set = set()
-        self.is_text = False
+        self.is_text = is_text
 
     def __call__(self, values):
-        """Return zeros in the place of labels."""
+        """Return zeros in the place of labels, numbers as they are."""
         values = np.asarray(values)
         if values.dtype.kind in "mM":
+            self.is_text = False
             return np.zeros(len(values))
-        if values.dtype.kind not in "bOSU":
-            return values
         present = values[~is_missing_label(values)]
-        self.is_text = self.is_text or _is_text(present)
+        if self.is_text is None and values.dtype.kind not in "bOSU":
+            self.is_text = False
+        elif not self.is_text and len(present):
+            self.is_text = _is_text(present)
         if not self.is_text:
             return values
         try:
@@ -96,7 +104,7 @@ class LabelTable:
 def _is_text(values):
     """Return whether some labels are neither numbers nor missing."""
     if values.dtype.kind == "b" or are_booleans(values):
-        return len(values) > 0
+        return True
     try:
         values.astype(np.float64)
     except (TypeError, ValueError):
@@ -105,7 +113,7 @@ def _is_text(values):
 
 
 def label_places(source, places) -> list[int]:
-    """Return the places of columns of text or booleans, as the first rows show.
+    """Return the places of columns of text or booleans, as their first values show.
 
     Parameters
     ----------
@@ -122,7 +130,12 @@ def label_places(source, places) -> list[int]:
     if source.names is None or not any(source.is_text(j) for j in places):
         return []
     seen = {j: SeenLabels() for j in places}
-    with_coded(source, seen)._first_rows()
+    coded = with_coded(source, seen)
+    for index in range(source.n_pieces):
+        with closing(as_iterator(coded.piece(index))) as chunks:
+            for _ in chunks:
+                if all(one.is_text is not None for one in seen.values()):
+                    return [j for j in places if seen[j].is_text]
     return [j for j in places if seen[j].is_text]
 
 

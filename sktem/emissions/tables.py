@@ -116,7 +116,7 @@ class Table:
             places = list(range(n_columns_of(source)))
         if names is not None:
             names = [names[j] for j in places]
-        seen = {place: SeenLabels() for place in label_places(source, places)}
+        seen = {j: SeenLabels(is_text=True) for j in label_places(source, places)}
         source = with_coded(source, seen) if seen else source
         text = {places.index(place): labels for place, labels in seen.items()}
         d, dtype = len(places), source.dtype

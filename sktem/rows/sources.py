@@ -154,8 +154,13 @@ def at_least_one(chunks):
 
 
 def as_chunk(chunk):
-    """Return a chunk of a stream as scikit-learn takes it."""
-    return numbers_of(chunk) if type(chunk).__name__ == "RecordBatch" else chunk
+    """Return a chunk of a stream as scikit-learn takes it, a frame if it has text."""
+    if type(chunk).__name__ != "RecordBatch":
+        return chunk
+    try:
+        return numbers_of(chunk)
+    except ValueError:
+        return chunk.to_pandas()
 
 
 def _of_memory_map(X):

@@ -206,7 +206,7 @@ def test_text_is_labels_as_in_a_frame(source, kind, tmp_path):
         {"x": rng.normal(size=300) + 3 * z, "colour": colours.astype(object),
          "flag": rng.random(300) < 0.3 + 0.4 * z, "k": rng.choice([1, 2, 5], 300)}
     )  # fmt: skip
-    frame.loc[3:6, "colour"] = None
+    frame.loc[:80, "colour"] = None
     frame.loc[[8, 9], "x"] = np.nan
     emission = kind
     if kind == "blocks":  # "flag" is of none
@@ -230,6 +230,9 @@ def test_text_is_labels_as_in_a_frame(source, kind, tmp_path):
         assert_array_equal(found, peer.predict(frame))
     stream = mixture(emission=emission).partial_fit(rows).partial_fit(frame[:50])
     assert set(stream.sample(50)[0]["colour"]) <= {"blue", "green", "red"}
+    if source is arrow:
+        batches = mixture(emission=emission).partial_fit(iter(rows.to_batches(150)))
+        assert batches.score(frame) == pytest.approx(one.score(frame), abs=1e-4)
     new = source(frame.assign(colour="grey"), tmp_path)
     with pytest.raises(ValueError, match="column 'colour' has the label 'grey'"):
         peer.score(new)
