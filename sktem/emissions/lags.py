@@ -84,8 +84,8 @@ class LaggedEmission(Emission):
         if len(self.exog):
             raise ValueError(
                 f"{type(self).__name__} cannot draw rows, as sample and forecast do: "
-                "the regressors exog have no distribution. Probabilities of states are "
-                "those of forecast with n_draws=0"
+                "the regressors exog have no distribution. Give forecast those of a "
+                "Regression by future_exog, or ask it for states alone, by n_draws=0"
             )
 
     def rows_before(self, X):
@@ -93,7 +93,7 @@ class LaggedEmission(Emission):
 
         Parameters
         ----------
-        X : ndarray of shape (n, (1 + order) * m)
+        X : ndarray of shape (n, width)
             Rows, with lags.
 
         Returns
@@ -101,14 +101,29 @@ class LaggedEmission(Emission):
         ndarray of shape (n, order, m)
             Rows before, the last one first.
         """
-        self.check_drawn()
-        rows = X.reshape(len(X), 1 + self.order, -1)[:, : self.order]
+        rows = self.latest(X)[:, : self.order]
         if np.isnan(rows).any():
             raise ValueError(
                 f"the last {self.order} rows of each sequence must be observed to draw "
                 "what follows them"
             )
         return rows
+
+    def latest(self, X):
+        """Return each row and those before it, the last one first.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, width)
+            Rows, with lags.
+
+        Returns
+        -------
+        ndarray of shape (n, 1 + order, m)
+            Responses.
+        """
+        self.check_drawn()
+        return X.reshape(len(X), 1 + self.order, -1)
 
     def variances_of(self, left, mass, alive, before):
         """Return variances of errors of sums of squares, or those before of no rows."""

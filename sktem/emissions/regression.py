@@ -293,8 +293,8 @@ class Regression(LaggedEmission):
         before = np.tile(params.centre[:m], (len(states), self.order, 1))
         return self.sample_after(params, states, before, rng)
 
-    def sample_after(self, params, states, before, rng):
-        """Draw a row for each state, given the rows before it.
+    def sample_after(self, params, states, before, rng, exog=None):
+        """Draw the responses of each state, given the rows before it.
 
         Parameters
         ----------
@@ -306,18 +306,50 @@ class Regression(LaggedEmission):
             Rows before, the last one first.
         rng : numpy.random.Generator
             Random numbers.
+        exog : ndarray of shape (n, n_exog) or None, default=None
+            Regressors.
 
         Returns
         -------
         ndarray of shape (n, m)
-            Rows.
+            Responses.
         """
-        self.check_drawn()
-        ones = np.ones((len(states), int(self.fit_intercept)))
-        z = np.concatenate([ones, before.reshape(len(states), -1)], axis=1)
+        n = len(states)
+        if exog is None:
+            self.check_drawn()
+            exog = np.empty((n, 0))
+        ones = np.ones((n, int(self.fit_intercept)))
+        z = np.concatenate([ones, exog, before.reshape(n, -1)], axis=1)
         means = np.einsum("njq,nq->nj", params.coefficients[states], z)
         deviations = np.sqrt(params.variances[states])
         return means + deviations * rng.standard_normal(means.shape)
+
+    def latest(self, X):
+        """Return the responses of each row and of those before it, the last first."""
+        responses, others = self._columns(X.shape[1])
+        own, lags = X[:, None, responses], X[:, others[len(self.exog) :]]
+        lags = lags.reshape(len(X), self.order, len(responses))
+        return np.concatenate([own, lags], axis=1)
+
+    def with_exog(self, y, exog):
+        """Return rows of responses and regressors, in the order of the columns.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n, m)
+            Responses.
+        exog : ndarray of shape (n, n_exog)
+            Regressors.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Rows.
+        """
+        rows = np.empty((len(y), y.shape[1] + exog.shape[1]))
+        responses, others = self._columns(rows.shape[1], plain=True)
+        rows[:, responses], rows[:, others[: len(self.exog)]] = y, exog
+        return rows
 
     def mean(self, params):
         """Return the intercepts, of regressions without regressors."""

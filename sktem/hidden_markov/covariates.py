@@ -6,8 +6,14 @@ import numpy as np
 from sklearn.utils import check_array
 
 from sktem.choices import did_you_mean
+from sktem.emissions import Regression
 
-__all__ = ["checked_covariates", "future_covariates_of", "without_covariates"]
+__all__ = [
+    "checked_covariates",
+    "future_covariates_of",
+    "future_exog_of",
+    "without_covariates",
+]
 
 
 def without_covariates(X, covariates):
@@ -103,20 +109,39 @@ def checked_covariates(covariates, n_rows, n_columns=None, name="covariates"):
 
 def future_covariates_of(values, n_sequences, steps, n_columns) -> np.ndarray | None:
     """Return the covariates of rows to come, (steps, n_sequences, n_columns)."""
+    name = "future_covariates"
     if values is not None:
-        values = np.asarray(values)
-        full = (n_sequences, steps, n_columns)
-        if values.shape in ((steps,), full[:2]) and n_columns == 1:
-            values = values[..., None]
-        if values.shape == full[1:]:
-            values = np.broadcast_to(values, full)
-        if n_columns and values.shape != full:
-            raise ValueError(
-                f"future_covariates must have the shape {full[1:]} for all sequences, "
-                f"or {full}, got {values.shape}"
-            )
-        values = np.swapaxes(values, 0, 1).reshape(steps * n_sequences, -1)
-    covariates = checked_covariates(
-        values, steps * n_sequences, n_columns, "future_covariates"
-    )
+        values = _of_steps(values, n_sequences, steps, n_columns, name)
+    covariates = checked_covariates(values, steps * n_sequences, n_columns, name)
     return None if covariates is None else covariates.reshape(steps, n_sequences, -1)
+
+
+def future_exog_of(values, n_sequences, steps, emission) -> np.ndarray | None:
+    """Return the regressors of rows to come, (steps, n_sequences, n_exog)."""
+    if values is None:
+        return None
+    if not isinstance(emission, Regression) or not len(emission.exog):
+        raise ValueError(
+            f"future_exog is of a Regression with exog; the emission is {emission!r}"
+        )
+    name, count = "future_exog", len(emission.exog)
+    values = _of_steps(values, n_sequences, steps, count, name)
+    return check_array(values, dtype=np.float64, input_name=name).reshape(
+        steps, n_sequences, count
+    )
+
+
+def _of_steps(values, n_sequences, steps, n_columns, name):
+    """Return values of rows to come, (steps * n_sequences, n_columns)."""
+    values = np.asarray(values)
+    full = (n_sequences, steps, n_columns)
+    if values.shape in ((steps,), full[:2]) and n_columns == 1:
+        values = values[..., None]
+    if values.shape == full[1:]:
+        values = np.broadcast_to(values, full)
+    if n_columns and values.shape != full:
+        raise ValueError(
+            f"{name} must have the shape {full[1:]} for all sequences, "
+            f"or {full}, got {values.shape}"
+        )
+    return np.swapaxes(values, 0, 1).reshape(steps * n_sequences, -1)

@@ -45,6 +45,7 @@ from sktem.hidden_markov.blocks import (
 from sktem.hidden_markov.covariates import (
     checked_covariates,
     future_covariates_of,
+    future_exog_of,
     without_covariates,
 )
 from sktem.hidden_markov.durations import durations_of, warn_of_cut
@@ -787,7 +788,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     def forecast(
         self, X, steps=1, *, n_draws=100, groups=None, lengths=None, covariates=None,
-        future_covariates=None,
+        future_covariates=None, future_exog=None,
     ):  # fmt: skip
         """Return the states and rows that follow each sequence.
 
@@ -808,6 +809,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         future_covariates : array-like or None, default=None
             Covariates of the rows to come, of shape (n_sequences, steps,
             n_covariates), or (steps, n_covariates) for all sequences.
+        future_exog : array-like or None, default=None
+            Columns ``exog`` of a :class:`~sktem.emissions.Regression` in the rows to
+            come, in the order of ``exog``, of such a shape.
 
         Returns
         -------
@@ -821,8 +825,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         future = future_covariates_of(
             future_covariates, len(X), steps, self._n_covariates
         )
+        exog = future_exog_of(future_exog, len(X), steps, self.emission_)
         return fitted.forecast(
-            X, steps, n_draws, drawing_generator(self.random_state), future
+            X, steps, n_draws, drawing_generator(self.random_state), future, exog
         )
 
     def impute(self, X, *, method="mean", groups=None, lengths=None, covariates=None):

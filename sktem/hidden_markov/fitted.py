@@ -115,10 +115,10 @@ class FittedSequences(NamedTuple):
         (_, _, L, rows, matrices), *_ = self._parts(X[[len(X) - 1]])
         return self.model.chain.carried(L, rows, matrices, self.params.chain)[0]
 
-    def forecast(self, X, steps, n_draws, rng, covariates=None) -> Forecast:
+    def forecast(self, X, steps, n_draws, rng, covariates=None, exog=None) -> Forecast:
         """Return probabilities of the states to come, and draws of rows.
 
-        Covariates have the shape (steps, n_sequences, n_covariates).
+        Covariates and regressors have the shape (steps, n_sequences, n_columns).
         """
         if (X.lengths == 0).any():
             raise ValueError("forecast needs sequences with at least one row")
@@ -146,14 +146,20 @@ class FittedSequences(NamedTuple):
             width = (X.X.shape[1] + n_exog * emission.order) // (1 + emission.order)
             return Forecast(probabilities, np.empty((0, len(X), steps, width)))
         last_rows = X.X[X.offsets[1:] - 1]
-        before = emission.rows_before(last_rows) if emission.order else None
+        is_lagged = emission.order or exog is not None
+        before = emission.rows_before(last_rows) if is_lagged else None
         for _ in range(n_draws):
             states, past, rows = draw_indices(last, rng), before, []
             for k in range(steps):
                 rest = () if A[k].ndim == 2 else (np.arange(len(X)),)
                 states = draw_indices(A[k][(*rest, states)], rng)
-                rows.append(self.rows_of(emits[states], rng, past))
-                past = _moved_on(past, rows[-1])
+                if exog is None:
+                    y = row = self.rows_of(emits[states], rng, past)
+                else:
+                    y = self.rows_of(emits[states], rng, past, exog[k])
+                    row = emission.with_exog(y, exog[k])
+                rows.append(row)
+                past = _moved_on(past, y)
             draws.append(np.stack(rows, axis=1))
         return Forecast(probabilities, np.array(draws))
 
@@ -175,13 +181,17 @@ class FittedSequences(NamedTuple):
         fill = emission.expected if method == "mean" else emission.mode
         return fill(X.X, R, params.emission)
 
-    def rows_of(self, states, rng, before=None):
-        """Draw a row for each state, after the rows before it if it depends on them."""
+    def rows_of(self, states, rng, before=None, exog=None):
+        """Draw a row for each state, after the rows before it if it depends on them.
+
+        Given regressors these are the responses.
+        """
         groups = self.model.emission_of_state
         states = states if groups is None else groups[states]
         if before is not None:
-            emission = self.model.emission
-            return emission.sample_after(self.params.emission, states, before, rng)
+            given = () if exog is None else (exog,)
+            draw = self.model.emission.sample_after
+            return draw(self.params.emission, states, before, rng, *given)
         return self.model.emission.sample(self.params.emission, states, rng)
 
     def sample(self, lengths, rng, covariates=None):
@@ -226,4 +236,4 @@ def _moved_on(past, rows):
     """Return the rows before the next one."""
     if past is None:
         return None
-    return np.concatenate([rows[:, None], past[:, :-1]], axis=1)
+    return np.concatenate([rows[:, None], past], axis=1)[:, : past.shape[1]]

@@ -172,6 +172,36 @@ def test_responses_are_filled_given_regressors():
 
 
 @ignored
+@pytest.mark.parametrize("order", [0, 1])
+def test_forecasts_given_future_regressors(order):
+    """Draws have the mean and variance of the recursion, and the regressors given."""
+    rng, a, b, c, steps = np.random.default_rng(0), 0.7 * order, 0.3, 2.0, 3
+    rows = np.column_stack([rng.normal(size=40), np.append(np.zeros(39), 5.0)])
+    slopes = [b, c, a][: 2 + order]
+    given = {"coefficients": np.array([[slopes]]), "variances": np.ones((1, 1))}
+    emission = Regression(order=order, exog=[0])
+    fit = at(emission, [1.0], [[1.0]], given, rows)
+    future = rng.normal(size=(1, steps, 1))
+    draws = fit.forecast(rows, steps, n_draws=4000, future_exog=future).draws[:, 0]
+    np.testing.assert_array_equal(draws[7, :, 0], future[0, :, 0])
+    mean, variance = 5.0, 0.0
+    for k in range(steps):
+        mean = b + c * future[0, k, 0] + a * mean
+        variance = 1.0 + a**2 * variance
+        assert abs(draws[:, k, 1].mean() - mean) < 5 * np.sqrt(variance / 4000)
+        assert abs(draws[:, k, 1].var() / variance - 1) < 5 * np.sqrt(2 / 4000)
+    same = fit.forecast(rows, steps, n_draws=9, future_exog=future[0, :, 0]).draws
+    np.testing.assert_array_equal(same[..., 0], np.tile(future[..., 0], (9, 1, 1)))
+    with pytest.raises(ValueError, match=r"future_exog must have the shape \(3, 1\)"):
+        fit.forecast(rows, steps, future_exog=np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="future_exog contains NaN"):
+        fit.forecast(rows, steps, future_exog=np.full(3, np.nan))
+    plain = HiddenMarkovModel(1).fit(rows)
+    with pytest.raises(ValueError, match="is of a Regression with exog"):
+        plain.forecast(rows, future_exog=[[1.0]])
+
+
+@ignored
 def test_forecasts_follow_the_last_rows():
     """Draws of an autoregression with one state have its mean and variance."""
     a, b, steps = 0.7, 0.3, 4
