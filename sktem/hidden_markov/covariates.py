@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.utils import check_array
 
 from sktem.choices import did_you_mean
-from sktem.emissions import Regression
 
 __all__ = [
     "checked_covariates",
@@ -120,6 +119,8 @@ def future_exog_of(values, n_sequences, steps, emission) -> np.ndarray | None:
     """Return the regressors of rows to come, (steps, n_sequences, n_exog)."""
     if values is None:
         return None
+    from sktem.emissions import Regression  # which displays of covariates never need
+
     if not isinstance(emission, Regression) or not len(emission.exog):
         raise ValueError(
             f"future_exog is of a Regression with exog; the emission is {emission!r}"
