@@ -236,6 +236,14 @@ class Table:
         """Raise ValueError for labels or numbers that the emission cannot have."""
         self.emission.check(self.encode(X) if self.has_labels else X)
 
+    def with_numbers(self, rows):
+        """Return rows (..., d) with labels that are numbers in the place of codes."""
+        rows = rows.copy()
+        for index, known in self.categories.items():
+            if known.dtype.kind in "fiu":
+                rows[..., index] = known[rows[..., index].astype(np.intp)]
+        return rows
+
     def decode(self, rows, names=None, like=None):
         """Return rows as a table of the kind of ``like``: labels for codes.
 

@@ -817,7 +817,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         -------
         Forecast
             ``probabilities`` of shape (n_sequences, steps, n_states), and ``draws`` of
-            shape (n_draws, n_sequences, steps, n_features).
+            shape (n_draws, n_sequences, steps, n_features), with codes of text.
         """
         check_number("steps", steps, Integral, 1)
         check_number("n_draws", n_draws, Integral, 0)
@@ -826,9 +826,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             future_covariates, len(X), steps, self._n_covariates
         )
         exog = future_exog_of(future_exog, len(X), steps, self.emission_)
-        return fitted.forecast(
-            X, steps, n_draws, drawing_generator(self.random_state), future, exog
-        )
+        rng = drawing_generator(self.random_state)
+        found = fitted.forecast(X, steps, n_draws, rng, future, exog)
+        if self._table is None:
+            return found
+        return found._replace(draws=self._table.with_numbers(found.draws))
 
     def impute(self, X, *, method="mean", groups=None, lengths=None, covariates=None):
         """Return the rows with missing values replaced by means, modes or draws.

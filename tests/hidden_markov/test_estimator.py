@@ -602,6 +602,8 @@ def test_labels_that_are_numbers_are_those_that_occur(given):
     assert peer.bic(rows) == pytest.approx(hmm.bic(X), abs=1e-3)
     drawn = np.asarray(peer.sample(60)[0])
     assert set(drawn.ravel()) == set(np.asarray(rows)[20:].ravel())
+    future = set(peer.forecast(rows, 9).draws.ravel())
+    assert future == ({0, 1, 2} if given is as_text else set(drawn.ravel()))
     new = np.array([["c", "c"]]) if given is as_text else np.full((1, 2), 2.0)
     if given in (as_frame, as_polars):
         new = type(rows)({"a": [2.0], "b": [1.0]})
