@@ -236,19 +236,19 @@ class ODE(SolvedModel):
         """
         from numba.core.errors import NumbaError
 
-        if self._compiled is None:
-            check_values(self.rhs, self._record(*values.tolist()), self.n_states)
+        if self._compiled is not None:
+            return self._compiled
+        check_values(self.rhs, self._record(*values.tolist()), self.n_states)
         function = None if self.method == "stiff" else compilable(self.rhs)
-        if function is None:
-            return False
-        if self._compiled is None:
+        compiled = False
+        if function is not None:
             try:
-                self._compiled = compiled_rhs(function, self._record, self.n_states)
+                compiled = compiled_rhs(function, self._record, self.n_states)
             except NumbaError:
                 if function is self.rhs:
                     raise
-                self._compiled = False
-        return self._compiled
+        self._compiled = compiled
+        return compiled
 
     def _observed(self, records, amounts, psi):
         """Return the outputs of the user's functions for the amounts."""

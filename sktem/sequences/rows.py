@@ -9,7 +9,7 @@ import numpy as np
 __all__ = ["Sequences", "each_block", "evenly_chosen"]
 
 #: How many copies of all sequences are kept.
-KEPT_COPIES = 3
+KEPT_COPIES = 6
 
 
 class Sequences:
