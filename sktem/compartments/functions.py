@@ -8,7 +8,7 @@ from inspect import getclosurevars
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-__all__ = ["address_of", "check_values", "compilable", "compiled_rhs"]
+__all__ = ["RightHandSide", "address_of", "check_values", "compilable", "compiled_rhs"]
 
 
 class RightHandSide(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from copy import copy
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
@@ -164,7 +163,8 @@ class CompartmentModel(ABC):
         CompartmentModel
             The model, whose predictions are NaN where there would be more.
         """
-        hasty = copy(self)
+        hasty = object.__new__(type(self))
+        hasty.__dict__.update(self.__dict__)  # with what has been compiled
         hasty.max_steps = min(self.max_steps, most)
         hasty.model = None if self.model is None else self.model.hasty(most)
         return hasty

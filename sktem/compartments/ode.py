@@ -11,6 +11,7 @@ import numpy as np
 
 from sktem.choices import check_choice, check_number
 from sktem.compartments.functions import (
+    RightHandSide,
     address_of,
     check_values,
     compilable,
@@ -240,7 +241,7 @@ class ODE(SolvedModel):
             return self._compiled
         check_values(self.rhs, self._record(*values.tolist()), self.n_states)
         function = None if self.method == "stiff" else compilable(self.rhs)
-        compiled = False
+        compiled: RightHandSide | bool = False
         if function is not None:
             try:
                 compiled = compiled_rhs(function, self._record, self.n_states)

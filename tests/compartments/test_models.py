@@ -546,3 +546,5 @@ def test_plain_python_is_compiled_where_nothing_may_change(monkeypatch):
         expected = 10 * np.exp(-0.3 * np.array([0, 1, 5]))
         np.testing.assert_allclose(found, expected, rtol=1e-7)
         assert bool(model._compiled) is is_compiled
+        # The search of a fit for its start does not compile it again.
+        assert model.hasty(300)._compiled is model._compiled
