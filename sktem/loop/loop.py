@@ -18,7 +18,7 @@ from sktem.loop.saddles import left_saddle
 from sktem.loop.stages import enter_stage, first_stage, next_stage
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import draw_visits, find
-from sktem.models.contract import has_nan, maximized, nan_message
+from sktem.models.contract import has_nan, maximized, no_parameters
 from sktem.samplers.compatibility import check_compatible
 from sktem.schedules import in_phase, steps_from
 
@@ -59,13 +59,17 @@ def run(
         interrupt ``interrupted`` is set and ``params`` are those of the last finished
         epoch.
     """
+    data = (X, sample_weight)
 
-    def run_stage(stage, state, on_epoch=None):
-        run_epochs(_Loop(stage, X, state, sample_weight, merge), state, on_epoch)
+    def run_stage(stage, state, on_epoch=None, data=data):
+        rows, weights = data
+        run_epochs(_Loop(stage, rows, weights, state, merge), state, on_epoch)
 
     stage = first_stage(settings, state)
     run_stage(stage, state, on_epoch)
-    while later := next_stage(stage, state) or left_saddle(stage, state, run_stage):
+    while later := next_stage(stage, state) or left_saddle(
+        stage, state, run_stage, data
+    ):
         stage = later
         enter_stage(stage, state)
         run_stage(stage, state, on_epoch)
@@ -73,19 +77,15 @@ def run(
 
 
 class _Loop:
-    def __init__(self, settings, X, state, sample_weight, merge):
+    def __init__(self, settings, X, sample_weight, state, merge):
         check_compatible(settings.model, settings.sampler)
         self.settings = settings
         self.state = state
         self.merge = merge
         self.expectation = expectation_of(
-            settings.model,
-            settings.sampler,
-            X,
-            sample_weight,
-            state.generators,
+            settings.model, settings.sampler, X, sample_weight, state.generators,
             state.first_row,
-        )
+        )  # fmt: skip
         self.X = self.expectation.X
         self.expectation.folder = settings.memory
         self.expectation.chains = state.chains
@@ -170,11 +170,11 @@ class _Loop:
             if error is not None:
                 raise error
             return True
-        message = nan_message(self.settings.model, state.solver.s)
+        failure = no_parameters(self.settings.model, state.solver.s)
         if state.solver.iteration <= 1:
-            raise ValueError(message) from error
+            raise failure from error
         state.failure = (
-            f"{message}, in iteration {state.solver.iteration} or before. The run has "
+            f"{failure}, in iteration {state.solver.iteration} or before. The run has "
             f"stopped with the parameters after {len(state.history)} epochs."
         )
         state.params, state.solver.s = state.finished_epoch

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sktem.e_step.random import spawn_generators
 from sktem.loop.state import RunSettings, RunState
+from sktem.models.contract import NoParametersError
+from sktem.rows.held import carrier_of, count_rows
 from sktem.samplers.compatibility import missing_methods
 from sktem.samplers.exact import ExactDraws, ExactExpectation
 from sktem.schedules import Constant
@@ -27,10 +29,20 @@ class SaddleRule(NamedTuple):
         the fewer, the larger is the disturbance.
     passes : int
         Passes of EM from there.
+    n_rows, share : int, float
+        Where there are more rows, those that are disturbed first, in memory: rows, or
+        the share of the visits so far that all passes over them may take.
     """
 
     n_draws: int = 10_000
     passes: int = 3
+    n_rows: int = 2000
+    share: float = 0.02
+
+    def size(self, n_rows: int, n_visits: int) -> int:
+        """Return how many rows are disturbed first."""
+        passes = 2 * self.passes + 1
+        return min(n_rows, max(self.n_rows, int(self.share * n_visits / passes)))
 
 
 SADDLE_RULE = SaddleRule()
@@ -49,16 +61,61 @@ def full_passes(settings: RunSettings, sampler, n_passes: float) -> RunSettings:
     )
 
 
+class _Trials:
+    """Passes of EM from parameters that are disturbed, or as they are.
+
+    Parameters
+    ----------
+    settings : RunSettings
+        Those of the run.
+    run_stage : callable
+        Runs passes, given settings, a state and data.
+    rule : SaddleRule
+        How far, and how long.
+    """
+
+    def __init__(self, settings, run_stage, rule):
+        self.run_stage, self.tol, self.rule = run_stage, settings.tol, rule
+        self.quiet = replace(settings, tol=0.0, monitor=False)
+
+    def passes(self, params, data) -> RunState:
+        """Return the state after passes from some parameters."""
+        # Of its own: the generators of the run are as they were.
+        trial = RunState(params, spawn_generators(0))
+        settings = full_passes(self.quiet, EXACT, self.rule.passes)
+        self.run_stage(replace(settings, monitor=True), trial, data=data)
+        return trial
+
+    def disturbed(self, params, data) -> RunState:
+        """Return the state after an M-step from draws, and passes from there."""
+        n_draws = -(-self.rule.n_draws // max(count_rows(data[0]), 1))
+        trial = RunState(params, spawn_generators(0))
+        settings = full_passes(self.quiet, ExactDraws(n_draws), 1)
+        self.run_stage(settings, trial, data=data)
+        return trial if trial.interrupted else self.passes(trial.params, data)
+
+    def rises(self, trial: RunState, objective: float) -> bool:
+        """Return whether the gains grow, or lead to more than there was before."""
+        values = trial.history.objective
+        if len(values) < self.rule.passes or not np.isfinite(values).all():
+            return False
+        gains = np.diff(values)
+        grows = gains[-1] > max(gains[0], self.tol)
+        return not trial.interrupted and (grows or values[-1] > objective + self.tol)
+
+
 def left_saddle(
-    settings: RunSettings, state: RunState, run_stage, rule: SaddleRule = SADDLE_RULE
-) -> RunSettings | None:
+    settings: RunSettings, state: RunState, run_stage, data: tuple[Any, Any],
+    rule: SaddleRule = SADDLE_RULE,
+) -> RunSettings | None:  # fmt: skip
     """Return the settings of further passes from a saddle point, or None.
 
     An M-step from draws disturbs the parameters of a run that has converged.
     At a saddle point EM stands, as at components that are equal, and draws are not
     equal. From near a maximum the gains of a few passes become smaller, and lead to no
-    more than the objective from which they began. Where it is a saddle the state has
-    the parameters to which they have led; otherwise it is as it was.
+    more than the objective from which they began. Of many rows a part is disturbed
+    first, and all of them where that seems to leave a saddle. Where it is one the
+    state has the parameters to which the passes have led; otherwise it is as it was.
 
     Parameters
     ----------
@@ -67,7 +124,9 @@ def left_saddle(
     state : RunState
         Its state.
     run_stage : callable
-        Runs passes, given settings and a state.
+        Runs passes, given settings, a state and data.
+    data : tuple
+        Rows and their weights.
     rule : SaddleRule
         How far, and how long.
 
@@ -84,25 +143,32 @@ def left_saddle(
     ):
         return None
     state.disturbed = True
-    n_draws = -(-rule.n_draws // max(state.n_rows, 1))
-    quiet = replace(settings, tol=0.0, monitor=False)
-    # Of its own: the generators of the run are as they were.
-    trial = RunState(state.params, spawn_generators(0))
+    trials = _Trials(settings, run_stage, rule)
     try:
-        run_stage(full_passes(quiet, ExactDraws(n_draws), 1), trial)
-        trial = RunState(trial.params, trial.generators)
-        run_stage(full_passes(replace(quiet, monitor=True), EXACT, rule.passes), trial)
-    except ValueError:
-        return None  # no parameters follow from draws
+        part = _part_of(*data, rule.size(state.n_rows, state.rows_visited))
+        if part is not None:
+            # The maximum of a part is elsewhere.
+            alone = trials.passes(state.params, part)
+            trial = trials.disturbed(alone.params, part)
+            state.interrupted = alone.interrupted or trial.interrupted
+            if not trials.rises(trial, alone.history.objective[-1]):
+                return None
+        trial = trials.disturbed(state.params, data)
+    except NoParametersError:
+        return None  # of draws
     state.interrupted = trial.interrupted
-    values = trial.history.objective
-    if len(values) < rule.passes or trial.interrupted or not np.isfinite(values).all():
-        return None
     last = state.history.objective[-1] if np.isnan(state.objective) else state.objective
-    gains = np.diff(values)
-    grows = gains[-1] > max(gains[0], settings.tol)
-    if not (grows or values[-1] > last + settings.tol):
+    if not trials.rises(trial, last):
         return None
     state.params = trial.params
     state.solver.s = state.solver.S_tts = trial.solver.s
     return full_passes(settings, EXACT, settings.max_passes)
+
+
+def _part_of(X, sample_weight, size):
+    """Return some of the rows, in memory, and their weights; None where that is all."""
+    carrier = carrier_of(X)
+    if size >= len(carrier):
+        return None
+    rows = np.sort(np.random.default_rng(0).choice(len(carrier), size, replace=False))
+    return carrier.take(rows), None if sample_weight is None else sample_weight[rows]

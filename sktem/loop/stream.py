@@ -16,7 +16,7 @@ from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
-from sktem.models.contract import has_nan, maximized, nan_message
+from sktem.models.contract import has_nan, maximized, no_parameters
 from sktem.rows.held import count_rows
 from sktem.samplers.compatibility import check_compatible
 from sktem.schedules import Schedule
@@ -172,7 +172,7 @@ class Stream:
         params = self._maximizer(state)(s, state.params)
         if has_nan(params):
             if state.n_steps == 0:
-                raise ValueError(nan_message(model, s))
+                raise no_parameters(model, s)
             state.events["nan"] += 1
             return
         state.params = params
@@ -292,6 +292,6 @@ class Stream:
         params = self._maximizer(state)(chosen, state.params)
         if has_nan(params):
             if state.s is None:
-                raise ValueError(nan_message(self.settings.model, chosen))
+                raise no_parameters(self.settings.model, chosen)
             return state.params, state.s
         return params, chosen

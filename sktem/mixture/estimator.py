@@ -357,6 +357,10 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         params = self._fitted_params(model.centre)
         return params, model.statistics_of(params)
 
+    def _may_start_at_saddle(self):
+        given = self.means_init is not None or self.precisions_init is not None
+        return given or super()._may_start_at_saddle()
+
     def _start_is_given(self):
         inits = (self.weights_init, self.means_init, self.precisions_init)
         return all(value is not None for value in inits)

@@ -27,7 +27,7 @@ from sktem.loop.convergence import GAP_RULE
 from sktem.loop.state import RunState
 from sktem.mixture.answers import MixtureAnswers
 from sktem.mixture.component_search import check_n_components, found_components
-from sktem.mixture.fit_warnings import warn_of_components
+from sktem.mixture.fit_warnings import warn_of_components, warn_of_equal
 from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.start import START_METHODS, chosen_rows
 from sktem.mixture.stream import MixtureStream
@@ -145,6 +145,8 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
             warn_of_copies(X)
         if not warn_of_components(model, state, X, sample_weight):
             warn_of_parameters(self._n_parameters(), len(X), sample_weight)
+            if settings.leaves_saddles and state.converged:
+                warn_of_equal(model, state.params, X)
         return self
 
     def _rows_of_fit(self, X, sample_weight):
@@ -267,7 +269,10 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
 
     def _settings(self, model, n_rows=None, *, batch_size=None):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
-        settings = replace(settings, extrapolates=is_auto(self.tol))
+        settings = replace(
+            settings, extrapolates=is_auto(self.tol),
+            leaves_saddles=self._n_components > 1 and self._may_start_at_saddle(),
+        )  # fmt: skip
         if isinstance(settings.solver, OnlineEM) and isinstance(self.step_size, str):
             # Steps average over at least one row per parameter: what fewer rows leave
             # of a component loses its last rows sooner or later.
@@ -374,6 +379,10 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
     def _model_for(self, model, X):
         """Return the model for the next rows of a stream."""
         return model
+
+    def _may_start_at_saddle(self):
+        """Return whether components may start equal, which those of rows do not."""
+        return callable(self.init_params) or self.init_params == "random"
 
     def _start_is_given(self):
         """Return whether the user gave all parameters of the start."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,23 @@ from sktem.exceptions import FitWarning
 from sktem.mixture.given import some_rows
 from sktem.rows.held import carrier_of
 
-__all__ = ["doubt_of_components", "warn_of_components"]
+__all__ = ["doubt_of_components", "warn_of_components", "warn_of_equal"]
+
+
+class EqualComponents(NamedTuple):
+    """Distance of components that are taken for equal.
+
+    Attributes
+    ----------
+    distance : float
+        Total variation of their distributions, of which two that EM has parted have .1
+        and more even where they describe one cluster.
+    """
+
+    distance: float = 0.06
+
+
+EQUAL = EqualComponents()
 
 
 def warn_of_components(model, state, X, sample_weight) -> bool:
@@ -37,6 +54,29 @@ def warn_of_components(model, state, X, sample_weight) -> bool:
             FitWarning,
         )
     return bool(len(empty))
+
+
+def warn_of_equal(model, params, X, rule: EqualComponents = EQUAL) -> None:
+    """Warn of components that EM has not parted, as where they start equal."""
+    filled = np.flatnonzero(params.weights * len(X) >= 1)
+    if len(filled) < 2:
+        return
+    # Densities over that of the mixture.
+    densities = model.posterior(some_rows(X), params)[:, filled]
+    densities = densities / params.weights[filled]
+    for place, first in enumerate(filled[:-1]):
+        others = densities[:, place + 1 :]
+        distances = 0.5 * np.abs(others - densities[:, [place]]).mean(axis=0)
+        if distances.min() < rule.distance:
+            second = filled[place + 1 + distances.argmin()]
+            warn_user(
+                f"Components {first} and {second} are equal, and the fit is that of "
+                "fewer components. EM does not part components that start so, or "
+                "nearly: take other starts, such as init_params='kmeans', n_init above "
+                "1 or means_init that differ, or fewer components.",
+                FitWarning,
+            )
+            return
 
 
 def doubt_of_components(

@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "NoParametersError",
     "check_each_row",
     "check_latents",
     "checked_mean_statistics",
     "has_nan",
     "maximized",
-    "nan_message",
+    "no_parameters",
 ]
+
+
+class NoParametersError(ValueError):
+    """An M-step has given NaN."""
 
 
 def has_nan(params: Any) -> bool:
@@ -49,12 +54,13 @@ def maximized(model, s: np.ndarray, params: Any) -> Any:
     return params_after
 
 
-def nan_message(model, s) -> str:
-    """Return the message on an M-step whose result is NaN."""
+def no_parameters(model, s) -> NoParametersError:
+    """Return the error of an M-step whose result is NaN."""
     where = "statistics that are finite"
     if not np.isfinite(s).all():
         where = "statistics that are not finite: look at mean_statistics, too"
-    return f"maximize of {type(model).__name__} returned NaN for {where}"
+    name = type(model).__name__
+    return NoParametersError(f"maximize of {name} returned NaN for {where}")
 
 
 def check_each_row(model, name: str, values, n_rows: int, like=None) -> None:

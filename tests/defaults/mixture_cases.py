@@ -286,7 +286,23 @@ REAL = [
         real_gap, name=name, K=3, n=n))
     for name in ("ecoli_flow", "shuttle") for n in (4001, 30_001)
 ]  # fmt: skip
+
+
 #: What is wrong here has to be said: components of single rows.
+def equal_starts_gap(seed, apart, kind, n=1000):
+    """Return how far a fit is below scikit-learn's from starts that are about equal."""
+    X = blobs(seed, n, K=2)
+    precision = np.linalg.inv(np.cov(X.T))
+    if kind == "diag":
+        precision = 1 / X.var(axis=0)
+    fitted = StochasticEMGaussianMixture(
+        2, covariance_type=kind, random_state=seed, weights_init=[0.5, 0.5],
+        means_init=X.mean(axis=0) + apart * np.array([[-1.0], [1.0]]),
+        precisions_init=[precision] * 2,
+    ).fit(X)  # fmt: skip
+    return reference_score(X, 2, seed, kind) - fitted.score(X)
+
+
 HEAVY = case("two of 2,000 rows with weight 1e6", distance=heavy_rows_gap,
              may_warn=True, limit=0.01)  # fmt: skip
 TABLE = case("labels, counts and holes", distance=table_gap, reference="the truth",
@@ -298,4 +314,11 @@ ANSWERS = [
     for kind, n_labels, d in (("categorical", 4, 6), ("binary", 2, 10))
     for n in (40, 100, 1000)
 ]  # fmt: skip
-CASES = [*REAL, *SHAPES, *SIZES, *CUTS, *STREAMS, *OWN_MODELS, HEAVY, TABLE, *ANSWERS]
+EQUAL = [
+    case(f"means that start {apart:g} apart, {kind}", may_warn=kind == "full",
+         distance=partial(equal_starts_gap, apart=apart, kind=kind))
+    for kind in ("full", "diag")
+    for apart in (0.0, 1e-5)
+]  # fmt: skip
+CASES = [*REAL, *SHAPES, *SIZES, *CUTS, *STREAMS, *OWN_MODELS, HEAVY, TABLE, *ANSWERS,
+         *EQUAL]  # fmt: skip

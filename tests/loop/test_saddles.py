@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from sktem import StochasticEM
+from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem.loop import saddles
 from sktem.models import LatentModel, RandomInterceptModel
 
 
@@ -86,3 +87,59 @@ def test_an_ordinary_fit_is_as_it_would_be(model, solver, global_random_seed):
     np.testing.assert_array_equal(fits[0].statistics_, fits[1].statistics_)
     assert fits[0].n_iter_ == fits[1].n_iter_
     assert fits[0].history_.objective == fits[1].history_.objective
+
+
+@pytest.mark.parametrize("apart, far", [(0.0, True), (1.0, False)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_rows_are_disturbed_in_part_first(apart, far, weighted, monkeypatch):
+    X = rows(0, 40_000)
+    weights = np.random.default_rng(1).integers(1, 4, len(X)) if weighted else None
+    visits = []
+    real = saddles._Trials.passes
+
+    def passes(self, params, data):
+        trial = real(self, params, data)
+        visits.append(trial.rows_visited)
+        return trial
+
+    monkeypatch.setattr(saddles._Trials, "passes", passes)
+    em = StochasticEM(TwoMeans(apart), solver="em").fit(X, sample_weight=weights)
+    repeated = X if weights is None else np.repeat(X, weights, axis=0)
+    assert best(repeated) - em.score(repeated) < em.tol
+    # All rows are disturbed only where a part has left a saddle.
+    assert (max(visits) > len(X)) == far
+    assert far or sum(visits) < 0.05 * em.n_iter_ * len(X)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_only_draws_without_parameters_are_passed_over(fails):
+    class Failing(TwoMeans):
+        def draw_posterior(self, X, params, n_draws, rng):
+            if fails:
+                raise ValueError("of the user")
+            return np.zeros((len(X), 2))
+
+        def maximize(self, s, params):
+            with np.errstate(invalid="ignore"):
+                return s[2:] / s[:2]
+
+    em = StochasticEM(Failing(1.0), solver="em")
+    if not fails:
+        assert best(rows(0)) - em.fit(rows(0)).score(rows(0)) < em.tol
+        return
+    with pytest.raises(ValueError, match="of the user"):
+        em.fit(rows(0))
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-5])
+@pytest.mark.parametrize("covariance_type", ["diag", "spherical"])
+def test_equal_components_of_mixtures_are_parted(apart, covariance_type):
+    X = rows(0) + np.random.default_rng(1).normal(size=(800, 2))
+    ends = X.mean(axis=0) + apart * np.array([[-1.0], [1.0]])
+    parted, free = (
+        StochasticEMGaussianMixture(
+            2, covariance_type=covariance_type, random_state=0, **given
+        ).fit(X)
+        for given in ({"means_init": ends}, {})
+    )
+    assert free.score(X) - parted.score(X) < 1e-4

@@ -531,3 +531,33 @@ def test_columns_that_depend_on_each_other_are_no_fault(kind):
     X = np.random.default_rng(2).normal(size=(800, 3))
     X = np.column_stack([X, X.sum(axis=1), np.ones(800)])
     assert not told(X, n_components=2, covariance_type=kind)
+
+
+def two_clusters(n=1000):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 2)) + rng.choice([-2, 2], n)[:, None]
+
+
+@pytest.mark.parametrize("kind", ["full", "tied"])
+@pytest.mark.parametrize("apart", [0.0, 1e-5, 1e-2])
+def test_components_that_start_equal_are_told(kind, apart):
+    """Means of components whose covariances are those of all rows hardly part."""
+    X = two_clusters()
+    precision = np.linalg.inv(np.cov(X.T))
+    mixture = StochasticEMGaussianMixture(
+        2,
+        covariance_type=kind,
+        weights_init=[0.5, 0.5],
+        means_init=X.mean(axis=0) + apart * np.array([[-1.0], [1.0]]),
+        precisions_init=precision if kind == "tied" else [precision] * 2,
+    )
+    with pytest.warns(FitWarning, match="Components 0 and 1 are equal"):
+        mixture.fit(X)
+    free = StochasticEMGaussianMixture(2, covariance_type=kind, random_state=0).fit(X)
+    assert mixture.score(X) < free.score(X) - 0.3
+
+
+@pytest.mark.parametrize("n_components", [2, 5])
+def test_components_of_one_cluster_are_not_equal(n_components):
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    StochasticEMGaussianMixture(n_components, random_state=0).fit(X)  # no warning
