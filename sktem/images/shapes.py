@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from math import isqrt, prod
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from sktem.arrays import input_arrays
+from sktem.images.pictures import refuse_picture
 from sktem.validation import without_mask
 
 __all__ = ["Layout", "border_of", "is_flat", "resolved_shape", "rows_of"]
@@ -18,10 +19,6 @@ LEAST_PIXELS = 32
 #: How much more alike neighbours along a row of pixels are than those across rows
 #: where rows are signals.
 RATIO_OF_SIGNALS = 3.0
-
-#: Least sides of a matrix that may be a picture, and the mean square of the differences
-#: of neighbouring rows, in those of rows in random order, from which on it is none.
-PICTURE_ROWS, RATIO_OF_PICTURES = 12, 0.4
 
 
 class Layout(NamedTuple):
@@ -99,39 +96,17 @@ def rows_of(X, image_shape, channel_axis=None):
             raise ValueError(
                 f"X of shape {X.shape} is a single image: pass X[np.newaxis], a stack"
             )
-        if image_shape is None and _is_picture(X, shape):
-            raise ValueError(
-                f"X of shape {shape} looks like one image, whose rows resemble those "
-                "next to them: pass X[np.newaxis] for a stack of one image, or "
-                f"image_shape=({shape[1]},) for signals"
-            )
+        if image_shape is None and len(shape) == 2:
+            refuse_picture(X)
         return X, None, 1
     X = without_mask(X)
     shape = tuple(X.shape[1:])
+    if image_shape is None and shape[1:] == (1,):
+        refuse_picture(X)
     if len(shape) > 2:
         shape = _without_channels(shape, image_shape)
     _check_shape(shape, image_shape, X.shape[1:])
     return X.reshape(len(X), prod(X.shape[1:])), shape, 1
-
-
-def _is_picture(X, shape):
-    """Return whether rows too short for images are alike where they are neighbours."""
-    if not (len(shape) == 2 and PICTURE_ROWS <= shape[0] <= 8 * shape[1]):
-        return False
-    if not PICTURE_ROWS <= shape[1] < LEAST_PIXELS or isqrt(shape[1]) ** 2 == shape[1]:
-        return False
-    values = np.asarray(X)
-    if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-        return False
-    values = values / max(np.abs(values).max(), 1e-300)
-    # Signals that are repeated say nothing: copies of a row count once.
-    new = np.append(True, (np.diff(values, axis=0) != 0).any(axis=1))
-    if new.sum() < PICTURE_ROWS:
-        return False
-    values = values[new]
-    beside = np.square(np.diff(values, axis=0)).mean()
-    # Of rows in any order, it is twice their variance.
-    return bool(0 < beside < RATIO_OF_PICTURES * 2 * values.var(axis=0).mean())
 
 
 def _check_shape(shape, image_shape, full):

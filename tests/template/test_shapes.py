@@ -5,6 +5,7 @@ import pytest
 from sklearn import config_context
 
 from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
+from sktem.exceptions import FitWarning
 from sktem.images.shapes import resolved_shape, rows_of
 from tests.template.oracles import blobs
 
@@ -140,16 +141,41 @@ def test_tensors_are_refused(xp, monkeypatch):
         np.testing.assert_array_equal(fitted.modes_of(X), fitted.modes_of(X.tolist()))
 
 
-def test_one_picture_is_not_taken_for_signals():
-    y, x = np.mgrid[:24, :24] - 11.5
-    ring = np.exp(-((np.hypot(y, x) - 7) ** 2) / 4)
+def ring(side):
+    y, x = np.mgrid[:side, :side] - (side - 1) / 2
+    return np.exp(-((np.hypot(y, x) - 0.3 * side) ** 2) / 4)
+
+
+@pytest.mark.parametrize("side", [24, 25, 36])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("is_stack", [False, True])
+def test_one_picture_is_not_taken_for_signals(side, noise, is_stack):
+    image = ring(side) + noise * np.random.default_rng(0).normal(size=(side, side))
+    X = image[..., np.newaxis] if is_stack else image
+    for estimator in (DeformableTemplateEstimator, DeformableTemplateClassifier):
+        with pytest.raises(ValueError, match=r"looks like one image.*image_shape="):
+            estimator(**SMALL).fit(X, np.arange(side) % 2)
+    assert rows_of(X[np.newaxis], None)[1] == (side, side)
+    shape = (side, 1) if is_stack else (side,)
+    assert rows_of(X, shape)[1:] in ((None, 1), (shape, 1))
+
+
+def test_a_noisy_picture_is_told():
     rng = np.random.default_rng(0)
-    for image in (ring, ring[:20], ring + 0.1 * rng.normal(size=ring.shape)):
-        with pytest.raises(ValueError, match="looks like one image, whose rows resem"):
-            DeformableTemplateEstimator(**SMALL).fit(image)
-    # Negative controls: rows in any order, and what the user says.
-    assert rows_of(rng.permutation(signals(24, n=24)), None)[1:] == (None, 1)
-    assert rows_of(rng.normal(size=(24, 24)), None)[1:] == (None, 1)
-    copies = np.repeat(rng.normal(size=(12, 24)), rng.integers(1, 4, size=12), axis=0)
-    assert rows_of(copies, None)[1:] == (None, 1)
-    assert rows_of(ring, (24,))[1:] == (None, 1)
+    image = ring(24) + 0.25 * rng.normal(size=(24, 24))
+    with pytest.warns(FitWarning, match=r"may be one image: X\[np.newaxis\]"):
+        rows_of(image, None)
+
+
+def test_signals_are_no_picture():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="looks like one image"):
+        rows_of(ring(24)[:20], None)
+    for rows in (
+        rng.permutation(signals(24, n=24)),
+        rng.normal(size=(24, 24)),
+        np.repeat(rng.normal(size=(12, 24)), rng.integers(1, 4, size=12), axis=0),
+        rng.permutation(ring(24)),
+        np.tile(rng.normal(size=36), (36, 1)),
+    ):
+        assert rows_of(rows, None)[1:] == (None, 1)
