@@ -8,7 +8,14 @@ from inspect import getclosurevars
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-__all__ = ["RightHandSide", "address_of", "check_values", "compilable", "compiled_rhs"]
+__all__ = [
+    "RightHandSide",
+    "address_of",
+    "check_values",
+    "compilable",
+    "compiled_rhs",
+    "outside_of",
+]
 
 
 class RightHandSide(NamedTuple):
@@ -40,19 +47,26 @@ def compilable(function):
 
     if _is_compiled(function):
         return function
-    if not isinstance(function, FunctionType):
+    if not isinstance(function, FunctionType) or outside_of(function):
         return None
-    code = list(get_instructions(function))
-    # Not by getclosurevars alone: to it the name of an attribute is a global too.
-    names = {one.argval for one in code if one.opname == "LOAD_GLOBAL"}
-    outside = getclosurevars(function)
-    values = [*outside.nonlocals.values()]
-    values += [value for name, value in outside.globals.items() if name in names]
-    kept = all(isinstance(one, ModuleType) or _is_compiled(one) for one in values)
-    raises = any(one.opname == "RAISE_VARARGS" for one in code)
-    if raises or not kept:
+    if any(one.opname == "RAISE_VARARGS" for one in get_instructions(function)):
         return None
     return njit(function, error_model="numpy")
+
+
+def outside_of(function) -> list[str]:
+    """Return names of values from outside that are no modules or compiled functions."""
+    # To getclosurevars the name of an attribute is that of a global too.
+    code = get_instructions(function)
+    names = {one.argval for one in code if one.opname == "LOAD_GLOBAL"}
+    outside = getclosurevars(function)
+    values = {k: value for k, value in outside.globals.items() if k in names}
+    values |= outside.nonlocals
+    return [
+        name
+        for name, one in values.items()
+        if not (isinstance(one, ModuleType) or _is_compiled(one))
+    ]
 
 
 def check_values(function, p, n_states) -> None:

@@ -133,6 +133,11 @@ class CompartmentModel(ABC):
             return self.model.tolerance
         return 0.0 if self.has_closed_form else self.rtol
 
+    @property
+    def hindrance(self) -> str:
+        """Reason why a fit is slow, known after predictions; empty for none."""
+        return "" if self.model is None else self.model.hindrance
+
     def plan(self, records: Records, names) -> LinearPlan | None:
         """Return the plan of the closed form for parameters of these names.
 

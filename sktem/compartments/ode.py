@@ -6,6 +6,7 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from numbers import Integral, Real
+from types import FunctionType
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from sktem.compartments.functions import (
     check_values,
     compilable,
     compiled_rhs,
+    outside_of,
 )
 from sktem.compartments.linear_forms import linear_equations
 from sktem.compartments.models import SolvedModel
@@ -168,6 +170,19 @@ class ODE(SolvedModel):
     def tolerance(self) -> float:
         """Relative tolerance of the integration, 0 for linear equations."""
         return 0.0 if self._is_linear else self.rtol
+
+    @property
+    def hindrance(self) -> str:
+        """Reason why the equations are not compiled; empty for none."""
+        if self._compiled is not False or self.method == "stiff":
+            return ""
+        names = outside_of(self.rhs) if isinstance(self.rhs, FunctionType) else []
+        reason = f"uses {names} from outside" if names else "is none that numba takes"
+        return (
+            f"rhs is not compiled, since it {reason}, so that fits are slower by "
+            "orders of magnitude: have constants as parameters that fixed holds, and "
+            "functions of numba.njit."
+        )
 
     def _named(self, psi, at_records=False):
         """Return the parameters of all rows, or of all records, by name."""

@@ -38,6 +38,7 @@ from sktem.mixed_effects.subject_blocks import predicted_blocks
 from sktem.mixed_effects.summary import summary_of
 from sktem.mixed_effects.unusual_fits import (
     inseparable,
+    slow,
     unusual,
     unusual_patients,
 )
@@ -439,8 +440,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         self._check()
         problem = Problem.of(self, given(self, X, y, groups, events, reset=True))
         settings = self._settings_of(problem)
-        if undetermined := inseparable(problem):
-            warn_user(undetermined, FitWarning)
+        for message in (inseparable(problem), slow(problem)):
+            if message:
+                warn_user(message, FitWarning)
 
         def new_run(progress):
             longest = max(self.n_burn_in, self.max_iter // 2)

@@ -1,5 +1,8 @@
 """Louis' information against a closed form, and against differences."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -298,3 +301,29 @@ def test_fits_of_coarse_integrations_end(monkeypatch):
     fit = NonlinearMixedEffectsRegressor(hasty, **settings)
     with pytest.raises(ValueError, match='not finite .* max_steps .* method="stiff"'):
         fit.fit(records)
+
+
+def test_fits_of_equations_that_are_not_compiled_say_so():
+    """Only the first: what may be compiled is no reason to say anything."""
+    problem, _ = absorption(OneCompartment("first-order"))
+    share = 1.0
+
+    def of_outside(t, A, p):
+        flow = share * p.KA * A[0] + 0.0 * t
+        return -flow, flow - p.CL / p.V * A[1]
+
+    few = problem.rows.events.records.take(np.arange(2))
+    for rhs, told in (
+        (of_outside, r"it uses \['share'\] from outside"),
+        (absorbed, ""),
+    ):
+        fit = NonlinearMixedEffectsRegressor(
+            ODE(rhs, **EQUATIONS, rtol=1e-4), fixed=["V", "KA"], omega=[], max_iter=1,
+            parameters={"CL": 1.5, "V": 30.0, "KA": 1.5}, tol=0, random_state=0,
+        )  # fmt: skip
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            fit.fit(few)
+        messages = " ".join(str(one.message) for one in found)
+        assert ("slower by orders of magnitude" in messages) == bool(told)
+        assert re.search(told, messages)
