@@ -127,13 +127,17 @@ class Table:
         columns = range(d) if auto and dtype.kind in "iu" else table.categories
         if not columns:
             return table
+        # Text that no block has is not remembered: identifiers are many.
+        unused = {places[j]: numbers_or_nan for j in text if j not in columns}
+        source = with_coded(source, unused) if unused else source
         values = [np.empty(0)] * d
         for block in checked_blocks(source, n_columns_of(source), allow_nan=True):
             for j in columns:
                 distinct = np.unique(np.append(values[j], block[:, places[j]]))
                 values[j] = distinct[:1] if auto else distinct
         for j, labels in text.items():
-            values[j] = labels_of(np.array([*labels.labels], object), names[j])
+            known = np.array([*labels.labels], object)
+            values[j] = labels_of(known, names[j]) if j in columns else ones[j]
         if auto and not text:
             values = [distinct.astype(dtype) for distinct in values]
         return cls(_joined(values, names, text), emission, names)

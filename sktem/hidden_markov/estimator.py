@@ -123,7 +123,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Parameters of the emission to begin with, by the names of the fields of
         ``emission_params_``, such as ``{"means": ..., "covariances": ...}``. If all
         parameters are given, the fit begins there; otherwise the others come from the
-        start that has got furthest after short runs.
+        start that has got furthest after short runs. Probabilities of labels that are 0
+        stay 0.
     fixed : sequence of str, default=()
         Those of "start", "transitions", "durations" and "emission" that are not
         learned; also of "means" and "covariances" of a Gaussian emission, and of
