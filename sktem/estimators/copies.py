@@ -49,7 +49,7 @@ def row_keys(rows):
 
 
 def copies_of_each(*columns, rule: CopyRule = COPY_RULE) -> float:
-    """Return how often distinct rows are there that are copies by design, 1 in samples.
+    """Return how often distinct rows occur that are copies by design, 1 in samples.
 
     In a sample the numbers of equal rows have no common divisor, but by chance: where
     it divides the number of rows, with probability ``divisor ** (1 - n_distinct)``. And
@@ -93,8 +93,8 @@ def warn_of_copies(*columns) -> None:
     n_copies = copies_of_each(*arrays)
     if n_copies > 1:
         warn_user(
-            f"Distinct rows are there {n_copies:.3g} times or more, as in no sample: a "
+            f"Distinct rows occur about {n_copies:.3g} times each, as in no sample: a "
             "fit counts copies as observations and is too sure of them. Keep one of "
-            f"{n_copies:.3g} equal rows.",
+            "equal rows, or ignore this if copies stand for weights.",
             FitWarning,
         )

@@ -46,7 +46,7 @@ def by_sign(X, n_components, random_state):
     return (X[:, 0] > 1).astype(int)
 
 
-@pytest.mark.filterwarnings("ignore:Distinct rows are there")
+@pytest.mark.filterwarnings("ignore:Distinct rows occur")
 @pytest.mark.parametrize("solver", ["em", "saem"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_are_repetition(kind, solver):

@@ -226,7 +226,7 @@ def test_rows_of_which_nothing_is_observed_count_for_nothing():
         one.fit(X, np.full(40, np.nan))
 
 
-@pytest.mark.filterwarnings("ignore:Distinct rows are there")
+@pytest.mark.filterwarnings("ignore:Distinct rows occur")
 def test_weights_and_holes_widen_as_rows_do(memory_budget):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 4))
