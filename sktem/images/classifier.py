@@ -238,10 +238,13 @@ class ImageClassifier(
         odd = np.zeros(len(X))
         if self._typical is not None:
             odd = self._typical.outlier_proba(distances)
-        if not asked and len(X) >= self._usual.several:
+        if not asked and len(X):
             as_left_out = self._as_left_out(X, distances, logs)
-            labels = logs.argmax(axis=1)
-            self._usual.warn_of_others(X, labels, self._typical, *as_left_out)
+            if len(X) < self._usual.several:
+                self._usual.warn_of_odd(X, odd, self._typical, *as_left_out)
+            else:
+                labels = logs.argmax(axis=1)
+                self._usual.warn_of_others(X, labels, self._typical, *as_left_out)
         return logs, odd
 
     def _is_usual(self, X, distances, logs):

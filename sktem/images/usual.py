@@ -112,8 +112,11 @@ class UsualImages(NamedTuple):
         Where objects of the classes lie, if that is known.
     n_images : int
         Number of images.
-    several : int
-        Images from which on they are judged together.
+    several, odd, known : int, tuple of float, int
+        Images from which on they are judged together, the probabilities of being none
+        of the training images that each of fewer ones has where these are reported, in
+        another light and in the same, and the training images from which on it is known
+        that well.
     contrast, brightness : float
         Factor beyond these spreads, and difference beyond these middles, in spreads,
         that is seen.
@@ -138,6 +141,8 @@ class UsualImages(NamedTuple):
     places: Places | None
     n_images: int
     several: int = 5
+    odd: tuple[float, float] = (0.9, 0.99999)
+    known: int = 60
     contrast: float = 1.5
     brightness: float = 0.5
     margin: float = 0.06
@@ -248,6 +253,35 @@ class UsualImages(NamedTuple):
             )
         if cause:
             warn_user(f"{finding}. {cause}", FitWarning)
+
+    def warn_of_odd(self, X, outlier_proba, typical, distances, certainties) -> None:
+        """Warn where few images, or one, are surely not like the training images.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_channels * n_pixels)
+            Images.
+        outlier_proba : ndarray of shape (n,)
+            Probabilities of being none of the training images.
+        typical, distances, certainties
+            As of `warn_of_others`.
+        """
+        if typical is None or self.n_images < self.known:
+            return
+        light = self._in_other_light(X)
+        least = self.odd[0 if light else 1]
+        is_odd = bool((outlier_proba > least).all())
+        if not (is_odd or (light and typical.difference(distances, certainties))):
+            return
+        cause = light or (
+            "Look at them: are they upside down, transposed, or light where the others "
+            "are dark?"
+        )
+        warn_user(
+            f"The new images ({len(X)}) are not like the training images (see "
+            f"outlier_proba), and their labels are hardly right. {cause}",
+            FitWarning,
+        )
 
     def _in_other_light(self, X):
         """Return a sentence on another contrast or brightness, or None."""

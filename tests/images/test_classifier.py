@@ -160,8 +160,28 @@ def test_images_of_the_classes_are_no_cause_for_a_warning(fitted):
     # A few odd ones among many are told by outlier_proba alone.
     mixed = np.concatenate([X, np.random.default_rng(0).permuted(X[:15], axis=1)])
     assert (classifier.outlier_proba(mixed)[len(X) :] > 0.5).mean() > 0.5
-    # One image alone may well be an outlier.
-    classifier.predict(-30 * X[:1])
+    for image in X:
+        classifier.predict(image[np.newaxis])
+
+
+@BOTH
+def test_single_images_of_another_kind_are_told(name):
+    X, y = load_digits(n_class=3, return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        classifier = clone(CLASSIFIERS[name]).fit(X[:75], y[:75])
+
+    def told(images):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for image in images:
+                classifier.predict(image[np.newaxis])
+        return sum("not like the training images" in str(w.message) for w in caught)
+
+    new = X[75:155]
+    assert told(new) <= 1  # the negative control
+    assert told(16 - new[:20]) >= 18
+    assert told(-30 * new[:20]) >= 18
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba"])
