@@ -27,8 +27,11 @@ class CopyRule(NamedTuple):
     few : float
         Rows over distinct ones, where real numbers identify these, up to which their
         copies do not matter.
-    n_first : int
-        Rows whose copies are counted first: of a sample they are enough.
+    n_first, fewest_first : int
+        Rows whose copies are counted first, which are enough of a sample: as many as
+        ``most_compared`` allows, but at least the second number.
+    most_compared : int
+        Comparisons with the first rows.
     """
 
     by_chance: float = 1e-4
@@ -36,6 +39,13 @@ class CopyRule(NamedTuple):
     n_distinct: int = 10
     few: float = 1.1
     n_first: int = 50
+    fewest_first: int = 5
+    most_compared: int = 5_000_000
+
+    def first_of(self, n_rows: int) -> int:
+        """Return how many rows are compared with all others at first."""
+        allowed = self.most_compared // max(n_rows, 1)
+        return min(n_rows, self.n_first, max(self.fewest_first, allowed))
 
 
 COPY_RULE = CopyRule()
@@ -56,7 +66,7 @@ def copies_of_each(*columns, rule: CopyRule = COPY_RULE) -> float:
     real numbers of two columns are not equal at once.
     """
     n = len(columns[0])
-    few = [_times_there(columns, row) for row in range(min(n, rule.n_first))]
+    few = [_times_there(columns, row) for row in range(rule.first_of(n))]
     if max(few, default=0) < 2:
         return 1.0
     rows = np.column_stack(columns)
