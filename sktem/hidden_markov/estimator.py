@@ -38,7 +38,6 @@ from sktem.estimators.routing import warn_of_routing
 from sktem.hidden_markov.blocks import (
     answers_of,
     n_covariates_of,
-    scale_of,
     series_blocks,
     source_of,
 )
@@ -48,7 +47,7 @@ from sktem.hidden_markov.covariates import (
     future_exog_of,
     without_covariates,
 )
-from sktem.hidden_markov.durations import durations_of, warn_of_cut
+from sktem.hidden_markov.durations import warn_of_cut
 from sktem.hidden_markov.fit_warnings import (
     warn_of_covariates,
     warn_of_search,
@@ -60,21 +59,16 @@ from sktem.hidden_markov.given import (
     check_enough,
     check_ignored,
     check_observed_columns,
-    check_possible,
     check_warm,
     emission_of,
     observed_sequences,
-    probabilities_of,
-    settings_of_emission,
+    shape_of_fit,
     table_of,
-    with_given_values,
 )
-from sktem.hidden_markov.given_chain import chain_of
+from sktem.hidden_markov.given_start import probabilities_of
 from sktem.hidden_markov.information import standard_errors
-from sktem.hidden_markov.logit_chain import CovariateScale, LogitChain
 from sktem.hidden_markov.long_sequence import LongSequence
-from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
-from sktem.hidden_markov.start import best_start
+from sktem.hidden_markov.settings import SequenceSettings
 from sktem.hidden_markov.state_search import (
     check_n_states,
     criterion,
@@ -406,11 +400,21 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         check_enough(self, X)
         warm = self.warm_start and hasattr(self, "emission_params_")
         if warm:
-            check_warm(self, n_features, n_covariates_of(X))
-        begun = self._fitted().params if warm else None
+            before = shape_of_fit(
+                len(self.start_), self.emission_, self.categories_,
+                hasattr(self, "durations_"), n_features, self._n_covariates,
+            )  # fmt: skip
+            n_states, n_covariates = self._model_settings().n_states, n_covariates_of(X)
+            now = shape_of_fit(
+                n_states, emission_of(self), categories_of(self),
+                self.durations is not None, self.n_features_in_, n_covariates,
+            )  # fmt: skip
+            check_warm(before, now)
+        begun = self._fitted() if warm else None
         if isinstance(self.n_states, str) and not warm:
             begun = self._search(data, X, weights)
-        model = self._new_model(X, weights, begun)
+        model_settings = self._model_settings()
+        given, model = model_settings.given, model_settings.model(X, weights, begun)
         settings = self._settings(model, batch_size=self._batch_size_of(X))
         seed = seed_sequence(self.random_state)
         searched = []
@@ -418,18 +422,17 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         def new_run(progress):
             run_seed = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
             generators = spawn_generators(run_seed)
-            params = begun
-            if params is None:
-                searched.append(self._start(model, X, generators.initialisation))
-                params = searched[-1].params
+            if begun is None:
+                searched.append(given.best(model, X, generators.initialisation))
+            params = searched[-1].params if begun is None else begun.params
             model.set_params(start=params)
             return RunState(params, generators)
 
         def finish(state):
             self._stream = None
 
-        n_init = 1 if begun is not None or self._start_is_given() else self.n_init
-        options = {"n_init": n_init, "finish": finish}
+        is_given = begun is not None or given.is_complete(model.chain.is_stationary)
+        options = {"n_init": 1 if is_given else self.n_init, "finish": finish}
         state = self._fit(settings, X, weights, new_run, **options)
         warn_of_run(state, settings)
         if len(searched) == 1:
@@ -501,8 +504,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 f"the piece before are not kept, and order is "
                 f"{emission_of(self).order}"
             )
-        stream = self._stream or SequenceStream(self, X, weights)
-        stream.carry(continues)
+        is_fitted = hasattr(self, "emission_params_")
+        stream = self._stream or SequenceStream(self._fitted() if is_fitted else None)
+        stream.prepare(self._model_settings(), categories_of(self), continues)
         return self._partial_fit(stream, X, weights, "sequences")
 
     def _check_parameters(self):
@@ -514,55 +518,23 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
         return replace(settings, stopping="gap")
 
-    def _new_model(self, X, weights=None, begun=None) -> SequenceModel:
-        """Return the model of sequences, without a start.
-
-        Durations are as long as those of parameters with which it begins.
-        """
-        durations = durations_of(self.durations)
-        longest = None if durations is None else durations.rows(X)
-        if durations is not None and begun is not None:
-            longest = begun.chain.durations.shape[1]
-        known = begun is not None and self._n_covariates > 0
-        scale = scale_of(X, self.covariates_mean_ if known else None)
-        n_rows = float(X.n_rows if weights is None else weights @ X.row_counts)
-        mass = float(len(X) if weights is None else weights.sum())
-        return SequenceModel(
-            chain_of(self, 1.0 / n_rows, longest, scale),
-            emission_of(self),
-            None,
-            rows_per_sequence=n_rows / mass,
-            **settings_of_emission(self),
-        )
+    def _model_settings(self) -> SequenceSettings:
+        """Return the settings of a model of the columns that have been learned."""
+        n_states = self.n_states_ if isinstance(self.n_states, str) else self.n_states
+        parameters = self.get_params(deep=False)
+        return SequenceSettings.of(parameters, n_states, emission_of(self))
 
     def _search(self, data, X, weights):
-        """Look for the number of states; return the parameters of the best fit."""
-        params, self.state_search_ = found_states(self, data, X, weights)
-        self.n_states_ = len(params.chain.start)
-        return params
-
-    def _start_is_given(self):
-        start = self.start_init if self.start == "free" else self.start
-        parts = (start, self.transitions_init, self.emission_init)
-        return all(part is not None for part in parts)
-
-    def _start(self, model, X, rng):
-        """Return where a fit starts."""
-
-        def given(params):
-            return with_given_values(self, model, params)
-
-        start = best_start(model, X, given, rng, complete=self._start_is_given())
-        parts = (self.start_init, self.transitions_init, self.emission_init)
-        known = X.in_memory and X.labels is not None
-        if known or any(part is not None for part in parts):
-            check_possible(model, X, start.params)
-        return start
+        """Look for the number of states; return the best fit."""
+        best, self.state_search_ = found_states(self, data, X, weights)
+        self.n_states_ = best.model.chain.n_states
+        return best
 
     def _fitted_attributes(self, settings, state, X):
         bounds = [float(value) for value in state.history.objective]
         return {
-            **self._parameter_attributes(settings.model, state.params),
+            **FittedSequences(settings.model, state.params).attributes(),
+            "categories_": categories_of(self),
             "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
             "converged_": state.converged,
             "lower_bound_": bounds[-1] if bounds else -np.inf,
@@ -570,25 +542,6 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             "history_": state.history,
             "n_sequences_seen_": len(X),
         }
-
-    def _parameter_attributes(self, model, params):
-        attributes = {
-            "n_states_": len(params.chain.start),
-            "start_": params.chain.start,
-            "transitions_": params.chain.transitions,
-            "emission_params_": params.emission,
-            "emission_": model.emission,
-            "categories_": categories_of(self),
-        }
-        if self.durations is not None:
-            attributes["durations_"] = params.chain.durations
-        centre, K = np.empty(0), len(params.chain.start)
-        coefficients = np.empty((K, K, 0))
-        if isinstance(model.chain, LogitChain):
-            centre, coefficients = model.chain.scale.centre, params.chain.slopes
-        attributes["transition_coefficients_"] = coefficients
-        attributes["covariates_mean_"] = centre
-        return attributes
 
     @property
     def _n_covariates(self):
@@ -598,23 +551,14 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     def _fitted(self) -> FittedSequences:
         """Return the model with the fitted attributes."""
         check_is_fitted(self, "emission_params_")
-        extra, longest, scale = None, None, None
-        if self.durations is not None:
-            extra = self.durations_
-            longest = extra.shape[1]
-        if self._n_covariates:
-            extra = self.transition_coefficients_
-            scale = CovariateScale.known(self.covariates_mean_)
-        chain = chain_of(self, 0.0, longest, scale)
-        probabilities = chain.params_of(self.start_, self.transitions_, extra)
-        params = HiddenMarkovParams(probabilities, self.emission_params_)
-        model = SequenceModel(
-            chain,
-            self.emission_,
-            params,
-            **settings_of_emission(self),
+        return self._model_settings().fitted(
+            self.start_,
+            self.transitions_,
+            self.emission_params_,
+            None if self.durations is None else self.durations_,
+            self.transition_coefficients_,
+            self.covariates_mean_,
         )
-        return FittedSequences(model, params)
 
     def _asked(self, X, groups, lengths, covariates=None, in_memory=False, states=None):
         """Return the fitted model and checked sequences."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.base import draw_indices
+from sktem.hidden_markov.logit_chain import LogitChain
 from sktem.hidden_markov.long_sequence import (
     LongSequence,
     long_paths,
@@ -14,6 +15,7 @@ from sktem.hidden_markov.long_sequence import (
 )
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
 from sktem.hidden_markov.rows import ObservedSequences, each_part
+from sktem.hidden_markov.segment_chain import SegmentParams
 
 __all__ = ["FittedSequences", "Forecast", "StateDurations"]
 
@@ -64,6 +66,36 @@ class FittedSequences(NamedTuple):
 
     model: SequenceModel
     params: HiddenMarkovParams
+
+    @property
+    def longest(self) -> int | None:
+        """The longest duration, None without durations."""
+        has_durations = isinstance(self.params.chain, SegmentParams)
+        return self.params.chain.durations.shape[1] if has_durations else None
+
+    @property
+    def centre(self) -> np.ndarray | None:
+        """Means of the covariates of transitions, None without any."""
+        chain = self.model.chain
+        return chain.scale.centre if isinstance(chain, LogitChain) else None
+
+    def attributes(self) -> dict:
+        """Return the fitted attributes of an estimator that give the parameters."""
+        probabilities, K = self.params.chain, self.model.chain.n_states
+        attributes = {
+            "n_states_": K,
+            "start_": probabilities.start,
+            "transitions_": probabilities.transitions,
+            "emission_params_": self.params.emission,
+            "emission_": self.model.emission,
+        }
+        if self.longest is not None:
+            attributes["durations_"] = probabilities.durations
+        none = self.centre is None
+        slopes = np.empty((K, K, 0)) if none else probabilities.slopes
+        attributes["transition_coefficients_"] = slopes
+        attributes["covariates_mean_"] = np.empty(0) if none else self.centre
+        return attributes
 
     def _parts(self, X: ObservedSequences):
         """Yield places of rows and of sequences, log-densities, rows and matrices."""

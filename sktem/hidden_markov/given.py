@@ -1,4 +1,4 @@
-"""Checks of the data and of the start that users give."""
+"""Rows and known states as users give them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ from sklearn.utils.validation import (
     _num_samples,
 )
 
-from sktem.choices import check_names
 from sktem.emissions import Categorical, Columns, Emission
-from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.labels import label_places
 from sktem.emissions.names import emission_named
 from sktem.emissions.observed import check_counts, check_observed
 from sktem.emissions.tables import Table, is_frame, label_columns
 from sktem.hidden_markov.covariates import checked_covariates
-from sktem.hidden_markov.durations import durations_of
-from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
-from sktem.hidden_markov.segment_chain import SegmentParams, staying
-from sktem.hidden_markov.stationary import joined_states, stationary
 from sktem.sequences.given import given_rows, offsets_of
 from sktem.validation import validate_data, without_mask
 
@@ -30,20 +24,13 @@ __all__ = [
     "check_enough",
     "check_ignored",
     "check_observed_columns",
-    "check_possible",
     "check_warm",
+    "shape_of_fit",
     "emission_of",
     "observed_sequences",
-    "probabilities_of",
-    "settings_of_emission",
-    "states_of",
     "table_of",
     "table_of_blocks",
-    "with_given_values",
 ]
-
-#: Sums of probabilities may differ from 1 by as much.
-TOLERANCE = 1e-6
 
 
 def emission_of(estimator) -> Emission:
@@ -190,12 +177,6 @@ def check_observed_columns(estimator, X) -> None:
     check_observed(rows, names, emission_of(estimator))
 
 
-def states_of(estimator) -> int:
-    """Return the number of states, the selected one after a search."""
-    is_searched = isinstance(estimator.n_states, str)
-    return estimator.n_states_ if is_searched else estimator.n_states
-
-
 def _known_states(states, n_rows, estimator):
     """Return known states as integers, None without any."""
     if states is None:
@@ -218,87 +199,6 @@ def _known_states(states, n_rows, estimator):
     return values if (values >= 0).any() else None
 
 
-def emission_of_states(estimator) -> np.ndarray | None:
-    """Return which emission each state has, None where each has its own."""
-    if estimator.tied_emissions is None:
-        return None
-    tied, K = np.asarray(estimator.tied_emissions), states_of(estimator)
-    if tied.shape != (K,) or not np.array_equal(np.unique(tied), range(max(tied) + 1)):
-        raise ValueError(
-            f"tied_emissions must have {K} integers that count from 0 without gaps, "
-            f"got {estimator.tied_emissions!r}"
-        )
-    return tied
-
-
-def settings_of_emission(estimator) -> dict:
-    """Return the settings of a model that are about the emission."""
-    given = estimator.fixed
-    fixed = (given,) if isinstance(given, str) else tuple(given)
-    is_fixed = "emission" in fixed
-    fields = () if is_fixed else emission_of(estimator).separate
-    return {
-        "emission_of_state": emission_of_states(estimator),
-        "fixed_emission": is_fixed,
-        "held": tuple(name for name in fields if name in fixed),
-        "n_jobs": estimator.n_jobs,
-    }
-
-
-def with_given_values(estimator, model, params) -> HiddenMarkovParams:
-    """Return parameters with the values that a user has given in their place."""
-    K = states_of(estimator)
-    start, transitions = params.chain.start, params.chain.transitions
-    if estimator.start_init is not None:
-        start = probabilities_of("start_init", estimator.start_init, (K,))
-    if estimator.transitions_init is not None:
-        transitions = probabilities_of(
-            "transitions_init", estimator.transitions_init, (K, K)
-        )
-        if estimator.durations is not None:
-            stays = np.diagonal(transitions)
-            if ((stays > 0) & (stays < 1)).any():
-                raise ValueError(
-                    "transitions_init must have 0 on its diagonal with durations, "
-                    "which say how long states last, or 1 for a state that is never "
-                    f"left; got {stays}"
-                )
-            if not isinstance(params.chain, SegmentParams):
-                transitions = staying(transitions)
-    if model.chain.is_stationary:
-        if not joined_states(transitions):
-            raise ValueError(
-                "start='stationary' needs transitions_init that lead from every state "
-                f"to every other; got {transitions}"
-            )
-        start = stationary(transitions)
-    emission = params.emission
-    if estimator.emission_init is not None:
-        values = estimator.emission_init
-        emission = _with_emission_values(model.emission, emission, values)
-    chain = params.chain._replace(start=start, transitions=transitions)
-    durations = durations_of(estimator.durations)
-    if durations is not None and isinstance(params.chain, SegmentParams):
-        table = durations.init
-        if table is not None:
-            table = probabilities_of("init of durations", table, chain.durations.shape)
-            chain = chain._replace(durations=table)
-    return HiddenMarkovParams(chain, emission)
-
-
-def probabilities_of(name, value, shape) -> np.ndarray:
-    """Return probabilities along the last axis that a user has given."""
-    array = np.array(value, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"{name} must have the shape {shape}, got {array.shape}")
-    if not (array >= 0).all():
-        raise ValueError(f"{name} must not have negative values or NaN")
-    sums = array.sum(axis=-1)
-    if (np.abs(sums - 1.0) > TOLERANCE).any():
-        raise ValueError(f"{name} must have sums of 1, got {sums}")
-    return array / sums[..., None]
-
-
 def check_enough(estimator, X) -> None:
     """Raise if there are fewer rows than states."""
     K, n = estimator.n_states, X.n_rows
@@ -308,74 +208,26 @@ def check_enough(estimator, X) -> None:
         )
 
 
-def check_warm(estimator, n_features, n_covariates) -> None:
-    """Raise if a fit cannot begin with the parameters of the one before."""
-    kinds = [
-        (type(emission), emission.order, getattr(emission, "covariance_type", None))
-        for emission in (estimator.emission_, emission_of(estimator))
-    ]
-    labels = [
-        {index: known.tolist() for index, known in categories.items()}
-        for categories in (estimator.categories_, categories_of(estimator))
-    ]
-    changes = {
-        "n_states": len(estimator.start_) != states_of(estimator),
-        "emission": kinds[0] != kinds[1],
-        "the labels of X": labels[0] != labels[1],
-        "durations": (estimator.durations is None) == hasattr(estimator, "durations_"),
-        "the number of columns of X": n_features != estimator.n_features_in_,
-        "the number of covariates": n_covariates != estimator._n_covariates,
+def shape_of_fit(
+    n_states, emission, categories, has_durations, n_features, n_covariates
+) -> dict:
+    """Return the kind of a fit, which warm starts may not change, by name."""
+    kind = type(emission), emission.order, getattr(emission, "covariance_type", None)
+    return {
+        "n_states": n_states,
+        "emission": kind,
+        "the labels of X": {j: known.tolist() for j, known in categories.items()},
+        "durations": has_durations,
+        "the number of columns of X": n_features,
+        "the number of covariates": n_covariates,
     }
-    changed = [name for name, has_changed in changes.items() if has_changed]
+
+
+def check_warm(before, now) -> None:
+    """Raise if a fit cannot begin with the parameters of the one before."""
+    changed = [name for name in now if before[name] != now[name]]
     if changed:
         raise ValueError(
             f"warm_start begins with the last fit, after which {', '.join(changed)} "
             "changed: take warm_start=False"
         )
-
-
-def check_possible(model, X, params) -> None:
-    """Raise if known states or zeros of the start exclude all paths of a sequence."""
-    values = model.log_likelihood_of_sequences(X, params)
-    if (values == -np.inf).any():
-        raise ValueError(
-            f"sequence {int(np.flatnonzero(values == -np.inf)[0])} is impossible: "
-            "states that are known, or zeros of start_init, transitions_init or "
-            "emission_init, exclude all its paths"
-        )
-
-
-def _with_emission_values(emission, params, values):
-    """Return parameters of an emission with values that a user has given."""
-    check_names("emission_init", values, params._fields, "parameters")
-    fields = {}
-    for name, value in values.items():
-        before = getattr(params, name)
-        if isinstance(value, dict) and hasattr(before, "_fields"):
-            fields[name] = _with_emission_values(emission.component, before, value)
-            continue
-        before = np.asarray(before)
-        fields[name] = np.array(value, dtype=before.dtype)
-        if np.isnan(fields[name]).any():
-            raise ValueError(f"emission_init[{name!r}] must not have NaN")
-        if name in emission.distributions:
-            what = f"emission_init[{name!r}]"
-            fields[name] = probabilities_of(what, fields[name], before.shape)
-        if name in emission.non_negative and (fields[name] < 0).any():
-            raise ValueError(f"emission_init[{name!r}] must not be negative")
-        if fields[name].shape != before.shape:
-            raise ValueError(
-                f"emission_init[{name!r}] must have the shape {before.shape}, got "
-                f"{fields[name].shape}"
-            )
-    params = params._replace(**fields)
-    if "covariances" in fields and "precisions_cholesky" in params._fields:
-        structure = COVARIANCES[emission.covariance_type](*params.means.shape)
-        try:
-            factors = structure.precisions_cholesky(params.covariances)
-        except np.linalg.LinAlgError as error:
-            raise ValueError(
-                "emission_init['covariances'] must be positive definite"
-            ) from error
-        params = params._replace(precisions_cholesky=factors)
-    return params

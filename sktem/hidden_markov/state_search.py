@@ -106,7 +106,7 @@ def criterion(fitted, X, name, weights=None) -> float:
 
 
 def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
-    """Return the parameters with the best criterion, and the steps that led there.
+    """Return the fit with the best criterion, and the steps that led there.
 
     Parameters
     ----------
@@ -123,8 +123,8 @@ def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
 
     Returns
     -------
-    params : HiddenMarkovParams
-        Parameters of the best fit, whose number of states is that of ``params.chain``.
+    best : FittedSequences
+        The best fit.
     steps : list of StateSearchStep
         All fits.
     """
@@ -134,20 +134,21 @@ def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
     least = 1 if known is None else max(int(known.max()) + 1, 1)
     steps: list[StateSearchStep] = []
     refused: dict[int, str] = {}
-    best, params, behind = np.inf, None, 0
+    best, lowest, behind = None, np.inf, 0
     options = {"verbose": 0, "warm_start": False, "tol": max(estimator.tol, rule.tol)}
     for K in range(least, max(least, min(rule.most, X.n_rows)) + 1):
         trial = clone(estimator).set_params(n_states=K, **options)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             trial.fit(**data)
-        value = criterion(trial._fitted(), X, name, weights)
+        fitted = trial._fitted()
+        value = criterion(fitted, X, name, weights)
         for warning in caught:
             if issubclass(warning.category, StateWarning):
                 refused.setdefault(K, str(warning.message))
         steps.append(StateSearchStep(K, np.inf if K in refused else value))
-        if params is None or steps[-1].criterion < best:
-            best, params, behind = steps[-1].criterion, trial._fitted().params, 0
+        if best is None or steps[-1].criterion < lowest:
+            best, lowest, behind = fitted, steps[-1].criterion, 0
         else:
             behind += 1
         if behind >= rule.patience:
@@ -161,4 +162,4 @@ def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
             "look at state_search_, or give n_states.",
             FitWarning,
         )
-    return params, steps
+    return best, steps

@@ -9,7 +9,9 @@ import numpy as np
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.hidden_markov.fitted import FittedSequences
+from sktem.hidden_markov.model import SequenceModel
 from sktem.hidden_markov.rows import ObservedSequences
+from sktem.hidden_markov.settings import SequenceSettings
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import Stream, StreamState
 
@@ -69,40 +71,39 @@ class SequenceStream(StreamRunner):
 
     Parameters
     ----------
-    estimator : HiddenMarkovModel
-        The estimator.
-    X : ObservedSequences
-        The first sequences.
-    weights : ndarray or None
-        Their weights.
+    begun : FittedSequences or None, default=None
+        The fit that it continues.
     rule : StreamRule, default=StreamRule()
         How it learns.
     """
 
-    def __init__(self, estimator, X, weights, rule=None):
+    settings: SequenceSettings
+    categories: dict
+    model: SequenceModel
+    continues: bool
+
+    def __init__(self, begun: FittedSequences | None = None, rule=None):
         super().__init__()
+        self.begun = begun
         self.rule = StreamRule() if rule is None else rule
-        self.is_new = not hasattr(estimator, "emission_params_")
-        begun = None if self.is_new else estimator._fitted().params
-        self.model = estimator._new_model(X, weights, begun)
         self.first: FirstSequences | None = None
-        self.continues = False
         self.carried: np.ndarray | None = None
 
-    def carry(self, continues: bool) -> None:
-        """Set whether the next sequence continues the last one."""
+    def prepare(self, settings, categories, continues) -> None:
+        """Set the settings for the next sequences, which may continue the last one."""
+        self.settings, self.categories = settings, categories
         self.continues = continues
 
     def begin(self, estimator, X, sample_weight, task):
         """Start from the parameters of a fit, or from the first sequences."""
         generators = spawn_generators(estimator.random_state)
         s, mass = None, 0.0
-        if self.is_new:
-            self.model = estimator._new_model(X, sample_weight)
-            start = estimator._start(self.model, X, generators.initialisation)
-            params = start.params
+        self.model = self.settings.model(X, sample_weight, self.begun)
+        if self.begun is None:
+            given = self.settings.given
+            params = given.best(self.model, X, generators.initialisation).params
         else:
-            params = estimator._fitted().params
+            params = self.begun.params
             s, _ = self.model.expected_statistics(X, params, sample_weight)
             mass = float(estimator.n_sequences_seen_)
             self.n_rows += int(mass)
@@ -118,7 +119,7 @@ class SequenceStream(StreamRunner):
     def collect(self, estimator, X, sample_weight, task):
         """Begin, and keep the first sequences of a stream that begins without a fit."""
         self.begin(estimator, X, sample_weight, task)
-        if self.is_new:
+        if self.begun is None:
             blank = X[np.arange(0)]
             self.first = FirstSequences(blank, np.empty(0), X.n_rows)
         return X, sample_weight
@@ -165,7 +166,8 @@ class SequenceStream(StreamRunner):
         """Return the fitted attributes that count every sequence seen."""
         params, _ = self._stream(estimator).published(self.state)
         return {
-            **estimator._parameter_attributes(self.model, params),
+            **FittedSequences(self.model, params).attributes(),
+            "categories_": self.categories,
             "n_sequences_seen_": self.n_rows,
             "n_steps_": self.state.n_steps,
         }

@@ -18,6 +18,7 @@ from sktem.hidden_markov import information
 from sktem.hidden_markov.fit_warnings import StateWarning
 from sktem.hidden_markov.kernels import logits as logit_kernels
 from sktem.hidden_markov.recursions import Matrices
+from sktem.hidden_markov.settings import SequenceSettings
 from tests.hidden_markov.chains import all_paths, left_to_right
 
 LENGTHS = np.array([150, 1, 449])
@@ -221,7 +222,8 @@ def test_solvers_end_where_em_does(solver, tolerance):
                        transitions_init=np.exp(INTERCEPTS))  # fmt: skip
         hmm.fit(X, covariates=Z, lengths=lengths)
         fitted, rows = hmm._asked(X, None, lengths, Z)
-        chain = hmm._new_model(rows).chain
+        settings = SequenceSettings.of(hmm.get_params(), 3, fitted.model.emission)
+        chain = settings.model(rows).chain
         score = hmm.score(X, covariates=Z, lengths=lengths)
         ends.append(score - chain.penalty(fitted.params.chain))
     assert ends[1] - ends[0] == pytest.approx(0.0, abs=tolerance)

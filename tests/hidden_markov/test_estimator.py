@@ -18,6 +18,7 @@ from sktem import HiddenMarkovModel, emissions
 from sktem.emissions import Gaussian
 from sktem.exceptions import FitWarning
 from sktem.hidden_markov.fit_warnings import StateWarning
+from sktem.hidden_markov.settings import SequenceSettings
 from sktem.hidden_markov.stream import StreamRule
 from tests.hidden_markov.chains import draw_sequences, left_to_right
 from tests.oracles import messages_of
@@ -183,7 +184,10 @@ def test_fixed_fields_of_the_emission(kind, held):
     counts = {"full": 9, "tied": 3, "diag": 6, "spherical": 3}
     n_held = {"means": 6, "covariances": counts[kind]}[held]
     arguments = fit._fitted().params, 2
-    free = model(emission=emission)._new_model(fit._asked(X, GROUPS, None)[1])
+    parameters = model(emission=emission).get_params()
+    free = SequenceSettings.of(parameters, 3, emission).model(
+        fit._asked(X, GROUPS, None)[1]
+    )
     assert fit._fitted().model.n_parameters(*arguments) == (
         free.n_parameters(*arguments) - n_held
     )

@@ -58,6 +58,18 @@ def test_criteria_are_their_definitions():
     assert fit.aic(X, lengths=LENGTHS) == pytest.approx(2 * count - 2 * likelihood)
 
 
+def test_a_search_forgets_the_fit_before():
+    Z = np.random.default_rng(2).normal(size=len(X))
+    quick = {"max_iter": 5, "tol": 0, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = HiddenMarkovModel(2, **quick).fit(X, covariates=Z + 5.0)
+        again.set_params(n_states="auto").fit(X[:99], covariates=Z[:99])
+        new = HiddenMarkovModel("auto", **quick).fit(X[:99], covariates=Z[:99])
+    np.testing.assert_array_equal(again.covariates_mean_, new.covariates_mean_)
+    np.testing.assert_array_equal(again.transitions_, new.transitions_)
+
+
 def test_known_states_say_how_many():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
