@@ -10,7 +10,7 @@ becomes small; without hidden units the log-likelihood is concave.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,21 @@ LEAST_ROOT = 1e-3
 GRID = 1e-4
 
 
+class StartRule(NamedTuple):
+    """Starts of a fit, of which the most promising is continued.
+
+    Attributes
+    ----------
+    n_starts : int
+        Their number, where there are hidden units.
+    max_iter : int
+        Iterations by which they are compared.
+    """
+
+    n_starts: int = 4
+    max_iter: int = 150
+
+
 class RealOutputs:
     """The penalised mean log-loss of outputs, its gradient, moments and draws.
 
@@ -44,10 +59,11 @@ class RealOutputs:
 
     #: How rows left out choose a penalty.
     decay_search = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3), tol=1e-3)
+    starts = StartRule()
 
     def __init__(self, n_inputs, n_hidden, roots, weight_decay):
         self.weight_decay, self.roots, n_outputs = weight_decay, roots, len(roots)
-        self.states = enumerate_states(n_hidden)
+        self.n_hidden, self.states = n_hidden, enumerate_states(n_hidden)
         #: Views of W, V, c, B, d and r in a vector of all of them.
         self.parts = Parts(
             (n_inputs, n_hidden), (n_outputs, n_hidden), (n_hidden,),
@@ -79,6 +95,22 @@ class RealOutputs:
     def learned(self, start, rows, max_iter, tol):
         """Return the end of L-BFGS from a start, for X, y and shares."""
         return minimised(self.loss, start, rows, max_iter, tol, self.bounds())
+
+    def learned_from_best(self, rng, rows, max_iter, tol):
+        """Return the end of L-BFGS from the most promising of several starts."""
+        rule, (X, y, shares) = self.starts, rows
+        n_starts = rule.n_starts if self.n_hidden else 1
+        n_iter = min(rule.max_iter, max_iter) if n_starts > 1 else max_iter
+        ends = [
+            self.learned(self.start(X, y, shares, rng), rows, n_iter, tol)
+            for _ in range(n_starts)
+        ]
+        best = min(ends, key=lambda end: end.fun)
+        if best.nit < n_iter or n_iter == max_iter:
+            return best
+        end = self.learned(best.x, rows, max_iter - n_iter, tol)
+        end.nit += best.nit
+        return end
 
     def slopes_within(self, params, gradient):
         """Return a gradient without entries that lead beyond the bounds."""

@@ -173,8 +173,8 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
             if self.n_hidden:
                 decay = learned_decay(sizes, rows, (X, outputs), n_rows, seed)
         machine = RealOutputs(*sizes, float(decay))
-        start = machine.start(*rows, np.random.default_rng(seed))
-        optimum = machine.learned(start, rows, int(self.max_iter), self.tol)
+        rng, most = np.random.default_rng(seed), int(self.max_iter)
+        optimum = machine.learned_from_best(rng, rows, most, self.tol)
         self.weight_decay_ = machine.weight_decay
         self.fitted_ = FittedOutputs(machine, optimum.x, inside, outside, y.ndim > 1)
         self._learned(self.fitted_)

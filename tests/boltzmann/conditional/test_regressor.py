@@ -326,3 +326,23 @@ def test_shares_of_rows_are_told(kind):
     assert told[0].filename == __file__
     assert weak.weight_decay_ > kind(2, random_state=0).fit(rows, y).weight_decay_
     kind(2, weight_decay=0.01, random_state=0).fit(rows, y, shares)
+
+
+def test_starts_are_compared(monkeypatch):
+    """Products of inputs have several optima, and seeds ended at different ones."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(200, 2))
+    outputs = inputs[:, 0] * inputs[:, 1] + 0.2 * rng.normal(size=200)
+
+    def objectives(n_starts):
+        rule = RealOutputs.starts._replace(n_starts=n_starts)
+        monkeypatch.setattr(RealOutputs, "starts", rule)
+        machines = [
+            BoltzmannMachineRegressor(4, weight_decay=1e-3, tol=1e-3, random_state=seed)
+            for seed in range(6)
+        ]
+        return [one.fit(inputs, outputs).objective_ for one in machines]
+
+    several, single = objectives(4), objectives(1)
+    assert np.mean(several) > np.mean(single) + 0.02
+    assert min(several) > min(single) + 0.02
