@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.tables import n_columns_of
-from sktem.hidden_markov.given import emission_of, table_of_blocks
+from sktem.hidden_markov.given import TableReader
 from sktem.hidden_markov.logit_chain import CovariateScale
 from sktem.hidden_markov.long_sequence import LongSequence
 from sktem.hidden_markov.rows import ObservedSequences
-from sktem.rows.checked import check_columns
+from sktem.rows.base import Rows
 from sktem.rows.files import names_files
 from sktem.rows.sources import rows_by_blocks
 from sktem.sequences.blocks import (
@@ -25,19 +25,12 @@ from sktem.sequences.given import offsets_of
 
 __all__ = [
     "answers_of",
+    "SeriesColumns",
     "SeriesRoles",
     "n_covariates_of",
     "scale_of",
-    "series_blocks",
     "source_of",
 ]
-
-
-class Features(NamedTuple):
-    """Number and names of the columns of features."""
-
-    n_columns: int
-    names: list[str] | None
 
 
 class SeriesRoles(Roles):
@@ -118,62 +111,73 @@ def source_of(X):
     return rows_by_blocks(X)
 
 
-def series_blocks(
-    estimator, source, groups, covariates, *, reset
-) -> SequenceBlocks | LongSequence:
-    """Return the sequences of rows, and set or check the columns of the estimator.
+class SeriesColumns(NamedTuple):
+    """Columns of rows that are read by blocks.
 
-    Parameters
+    Attributes
     ----------
-    estimator : HiddenMarkovModel
-        The estimator.
     source : Rows
-        The rows.
-    groups : str, int or None
-        Name or index of the column of labels; None of one sequence.
-    covariates : str, int, sequence of such, or None
-        Columns of the covariates.
-    reset : bool
-        Whether the columns are set, and labels learned.
-
-    Returns
-    -------
-    SequenceBlocks or LongSequence
-        The sequences.
+        The rows, with codes for labels of sequences.
+    groups : int or None
+        Column of these labels; None of one sequence.
+    features, covariates : list of int
+        Columns of what is observed, and of the covariates of transitions.
     """
-    places = [] if groups is None else [place_of(source, groups, "groups")]
-    names = [] if covariates is None else covariates
-    names = [names] if np.ndim(names) == 0 else names
-    others = [place_of(source, name, "covariates") for name in names]
-    if len({*places, *others}) < len(places) + len(others):
-        raise ValueError("groups and covariates must be different columns of X")
-    if not reset and len(others) != estimator._n_covariates:
-        raise ValueError(
-            f"the transitions of this model depend on {estimator._n_covariates} "
-            f"covariate(s), and covariates names {len(others)} columns"
-        )
-    source = with_codes(source, *places) if places else source
-    count = n_columns_of(source)
-    features = [j for j in range(count) if j not in (*places, *others)]
-    names = source.names
-    names = None if names is None else [names[j] for j in features]
-    check_columns(estimator, Features(len(features), names), reset=reset)
-    if reset:
-        estimator._table = table_of_blocks(estimator, source, features)
-    table = estimator._table
-    if table is not None:
-        source, table = table.read(source, features), table.of_codes()
-    what = emission_of(estimator), table
-    columns = (np.array(features), np.array(others, int), *what)
-    if places:
-        roles = SeriesRoles(places[0], *columns)
-        return sequence_blocks(source, roles, allow_nan=True)
-    if source.is_remote:
-        raise ValueError(
-            "a Dask collection needs groups, the name or the index of its column of "
-            "labels of sequences, which one partition has as a whole"
-        )
-    return LongSequence(source, *columns)
+
+    source: Rows
+    groups: int | None
+    features: list[int]
+    covariates: list[int]
+
+    @classmethod
+    def of(cls, source, groups, covariates) -> SeriesColumns:
+        """Return the columns that names or indices choose, the others observed."""
+        places = [] if groups is None else [place_of(source, groups, "groups")]
+        names = [] if covariates is None else covariates
+        names = [names] if np.ndim(names) == 0 else names
+        others = [place_of(source, name, "covariates") for name in names]
+        if len({*places, *others}) < len(places) + len(others):
+            raise ValueError("groups and covariates must be different columns of X")
+        source = with_codes(source, *places) if places else source
+        count = n_columns_of(source)
+        features = [j for j in range(count) if j not in (*places, *others)]
+        return cls(source, places[0] if places else None, features, others)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of features."""
+        return len(self.features)
+
+    @property
+    def names(self) -> list | None:
+        """Names of the features."""
+        names = self.source.names
+        return None if names is None else [names[j] for j in self.features]
+
+    def check_covariates(self, count) -> None:
+        """Raise if there are not as many covariates as in the fit."""
+        if len(self.covariates) != count:
+            raise ValueError(
+                f"the transitions of this model depend on {count} covariate(s), and "
+                f"covariates names {len(self.covariates)} columns"
+            )
+
+    def sequences(self, reader: TableReader) -> SequenceBlocks | LongSequence:
+        """Return the sequences of the rows."""
+        source, table = self.source, reader.table
+        if table is not None:
+            source, table = table.read(source, self.features), table.of_codes()
+        what = reader.emission, table
+        columns = (np.array(self.features), np.array(self.covariates, int), *what)
+        if self.groups is not None:
+            roles = SeriesRoles(self.groups, *columns)
+            return sequence_blocks(source, roles, allow_nan=True)
+        if source.is_remote:
+            raise ValueError(
+                "a Dask collection needs groups, the name or the index of its column "
+                "of labels of sequences, which one partition has as a whole"
+            )
+        return LongSequence(source, *columns)
 
 
 def scale_of(X, centre=None) -> CovariateScale | None:

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.choices import check_choice
 from sktem.hidden_markov.covariates import without_covariates
 from sktem.plotting.panels import load_pyplot, make_panels
-from sktem.sequences.given import given_rows, offsets_of
+from sktem.sequences.given import given_rows
 
 __all__ = ["HiddenStatesDisplay"]
 
@@ -109,9 +109,7 @@ class HiddenStatesDisplay:
         X, covariates = without_covariates(X, covariates)
         data = given_rows(X, groups, lengths)
         rows = np.asarray(data.X, dtype=np.float64)
-        offsets = data.offsets
-        if offsets is None:
-            offsets = offsets_of(len(rows), data.groups, lengths)
+        offsets = data.offsets_of(len(rows))
         place = slice(offsets[sequence], offsets[sequence + 1])
         chosen = rows[place]
         if covariates is not None:

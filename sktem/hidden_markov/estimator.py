@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import DensityMixin
+from sklearn.base import DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice, check_number
@@ -16,7 +17,6 @@ from sktem.e_step.random import (
     seed_sequence,
     spawn_generators,
 )
-from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.base import (
     LoopEstimator,
     unchanged_by_errors,
@@ -36,9 +36,9 @@ from sktem.estimators.parameters import (
 )
 from sktem.estimators.routing import warn_of_routing
 from sktem.hidden_markov.blocks import (
+    SeriesColumns,
     answers_of,
     n_covariates_of,
-    series_blocks,
     source_of,
 )
 from sktem.hidden_markov.covariates import (
@@ -55,19 +55,17 @@ from sktem.hidden_markov.fit_warnings import (
 )
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
 from sktem.hidden_markov.given import (
-    categories_of,
+    TableReader,
     check_enough,
     check_ignored,
-    check_observed_columns,
     check_warm,
-    emission_of,
-    observed_sequences,
-    shape_of_fit,
-    table_of,
+    kind_of_fit,
+    known_states,
 )
 from sktem.hidden_markov.given_start import probabilities_of
 from sktem.hidden_markov.information import standard_errors
 from sktem.hidden_markov.long_sequence import LongSequence
+from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.settings import SequenceSettings
 from sktem.hidden_markov.state_search import (
     check_n_states,
@@ -76,7 +74,9 @@ from sktem.hidden_markov.state_search import (
 )
 from sktem.hidden_markov.stream import SequenceStream
 from sktem.loop.state import RunState
+from sktem.rows.checked import check_columns
 from sktem.sequences.given import checked_sequence_weights, given_rows
+from sktem.validation import validate_data
 
 __all__ = ["HiddenMarkovModel"]
 
@@ -322,7 +322,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         self.verbose_interval = verbose_interval
 
     _stream: SequenceStream | None = None
-    _table: Table | None = None
+    _reader: TableReader
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags: NaN is not observed."""
@@ -383,32 +383,27 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         source = source_of(X)
         if source is None:
             X, covariates = without_covariates(X, covariates)
-        n_features = getattr(self, "n_features_in_", None)
+        warm, before = self.warm_start and hasattr(self, "emission_params_"), {}
+        if warm:
+            counts = len(self.start_), self.n_features_in_, self._n_covariates
+            before = kind_of_fit(self._reader, hasattr(self, "durations_"), *counts)
         rows = {"states": states, "covariates": covariates}
         data = {"X": X, "groups": groups, "lengths": lengths, **rows,
                  "sample_weight": sample_weight}  # fmt: skip
         if source is None:
-            self._table = table_of(self, X, groups, lengths)
-            X = observed_sequences(self, X, groups, lengths, **rows, reset=True)
+            X = self._sequences(X, groups, lengths, **rows, reset=True)
         else:
             X = self._blocks(source, groups, lengths, covariates, states, reset=True)
-        check_observed_columns(self, X)
+        names = getattr(self, "feature_names_in_", None)
+        self._reader.check_observed(X, self.n_features_in_, names)
         check_ignored(y, X)
         if groups is None and lengths is None and len(X) == 1:
             warn_of_routing("the rows of a fold count as a single sequence")
         X, weights = checked_sequence_weights(X, sample_weight)
-        check_enough(self, X)
-        warm = self.warm_start and hasattr(self, "emission_params_")
+        check_enough(self.n_states, X.n_rows)
         if warm:
-            before = shape_of_fit(
-                len(self.start_), self.emission_, self.categories_,
-                hasattr(self, "durations_"), n_features, self._n_covariates,
-            )  # fmt: skip
-            n_states, n_covariates = self._model_settings().n_states, n_covariates_of(X)
-            now = shape_of_fit(
-                n_states, emission_of(self), categories_of(self),
-                self.durations is not None, self.n_features_in_, n_covariates,
-            )  # fmt: skip
+            counts = self._n_states, self.n_features_in_, n_covariates_of(X)
+            now = kind_of_fit(self._reader, self.durations is not None, *counts)
             check_warm(before, now)
         begun = self._fitted() if warm else None
         if isinstance(self.n_states, str) and not warm:
@@ -491,26 +486,21 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         if source_of(X) is not None:
             raise TypeError("partial_fit takes rows in memory; fit reads X by blocks")
         X, covariates = without_covariates(X, covariates)
-        if first:
-            self._table = table_of(self, X, groups, lengths)
-        X = observed_sequences(
-            self, X, groups, lengths, covariates=covariates, reset=first
-        )
+        X = self._sequences(X, groups, lengths, covariates, reset=first)
         check_ignored(y, X)
         X, weights = checked_sequence_weights(X, sample_weight)
-        if continues and emission_of(self).order:
+        if continues and (order := self._reader.emission.order):
             raise ValueError(
                 "continues=True needs rows that do not depend on rows before: those of "
-                f"the piece before are not kept, and order is "
-                f"{emission_of(self).order}"
+                f"the piece before are not kept, and order is {order}"
             )
         is_fitted = hasattr(self, "emission_params_")
         stream = self._stream or SequenceStream(self._fitted() if is_fitted else None)
-        stream.prepare(self._model_settings(), categories_of(self), continues)
+        stream.prepare(self._model_settings(), self._reader, continues)
         return self._partial_fit(stream, X, weights, "sequences")
 
     def _check_parameters(self):
-        check_n_states(self)
+        check_n_states(self.get_params(deep=False))
         self._check_number("n_init", Integral, 1)
         self._check_number("tol", Real, 0)
 
@@ -520,13 +510,18 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     def _model_settings(self) -> SequenceSettings:
         """Return the settings of a model of the columns that have been learned."""
-        n_states = self.n_states_ if isinstance(self.n_states, str) else self.n_states
-        parameters = self.get_params(deep=False)
-        return SequenceSettings.of(parameters, n_states, emission_of(self))
+        parameters, emission = self.get_params(deep=False), self._reader.emission
+        return SequenceSettings.of(parameters, self._n_states, emission)
 
     def _search(self, data, X, weights):
         """Look for the number of states; return the best fit."""
-        best, self.state_search_ = found_states(self, data, X, weights)
+
+        def fit(n_states, least_tol):
+            options = {"n_states": n_states, "tol": max(self.tol, least_tol)}
+            trial = clone(self).set_params(**options, verbose=0, warm_start=False)
+            return trial.fit(**data)._fitted()
+
+        best, self.state_search_ = found_states(fit, self.n_states, X, weights)
         self.n_states_ = best.model.chain.n_states
         return best
 
@@ -534,7 +529,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         bounds = [float(value) for value in state.history.objective]
         return {
             **FittedSequences(settings.model, state.params).attributes(),
-            "categories_": categories_of(self),
+            "categories_": self._reader.categories,
             "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
             "converged_": state.converged,
             "lower_bound_": bounds[-1] if bounds else -np.inf,
@@ -542,6 +537,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             "history_": state.history,
             "n_sequences_seen_": len(X),
         }
+
+    @property
+    def _n_states(self):
+        """Number of states, the selected one after a search."""
+        return self.n_states_ if isinstance(self.n_states, str) else self.n_states
 
     @property
     def _n_covariates(self):
@@ -571,9 +571,21 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 )
             return fitted, self._blocks(source, groups, lengths, covariates)
         X, covariates = without_covariates(X, covariates)
-        return fitted, observed_sequences(
-            self, X, groups, lengths, covariates=covariates, states=states
-        )
+        return fitted, self._sequences(X, groups, lengths, covariates, states)
+
+    def _sequences(
+        self, X, groups, lengths, covariates=None, states=None, reset=False
+    ) -> ObservedSequences:
+        """Return checked sequences in memory, and learn their columns on a reset."""
+        data = given_rows(X, groups, lengths)
+        if reset:
+            self._reader = TableReader.of(data.X, self.emission, self.emission_init)
+        rows = self._reader.rows(data.X, partial(validate_data, self, reset=reset))
+        offsets = data.offsets_of(len(rows))
+        count = None if reset else self._n_covariates
+        states = known_states(states, len(rows), self.n_states)
+        covariates = checked_covariates(covariates, len(rows), count)
+        return self._reader.sequences(rows, offsets, states, covariates)
 
     def _blocks(self, source, groups, lengths, covariates, states=None, reset=False):
         """Return sequences that are read by blocks."""
@@ -582,7 +594,14 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 "X is read by blocks, so that sequences are those of groups, a column "
                 "of X, and states is not taken"
             )
-        X = series_blocks(self, source, groups, covariates, reset=reset)
+        columns = SeriesColumns.of(source, groups, covariates)
+        if reset:
+            rows, given = (columns.source, columns.features), self.emission_init
+            self._reader = TableReader.of_blocks(*rows, self.emission, given)
+        else:
+            columns.check_covariates(self._n_covariates)
+        check_columns(self, columns, reset=reset)
+        X = columns.sequences(self._reader)
         if isinstance(X, LongSequence) and (
             self.durations is not None or self.solver not in WHOLE
         ):
@@ -773,9 +792,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         exog = future_exog_of(future_exog, len(X), steps, self.emission_)
         rng = drawing_generator(self.random_state)
         found = fitted.forecast(X, steps, n_draws, rng, future, exog)
-        if self._table is None:
-            return found
-        return found._replace(draws=self._table.with_numbers(found.draws))
+        return found._replace(draws=self._reader.with_numbers(found.draws))
 
     def impute(self, X, *, method="mean", groups=None, lengths=None, covariates=None):
         """Return the rows with missing values replaced by means, modes or draws.
@@ -808,10 +825,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     def _as_given(self, rows, like=None):
         """Return rows as a table with labels, if it was one that has been learned."""
-        if self._table is None:
-            return rows
         names = getattr(self, "feature_names_in_", None)
-        return self._table.decode(rows, None if is_frame(like) else names, like)
+        return self._reader.decoded(rows, names, like)
 
     def score_samples(self, X, *, groups=None, lengths=None, covariates=None):
         """Return the log-likelihood of each sequence.

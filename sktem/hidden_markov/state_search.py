@@ -7,14 +7,13 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from sktem.choices import check_choice, check_number
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.hidden_markov.fit_warnings import StateWarning
 
-__all__ = ["CRITERIA", "StateSearchStep", "check_n_states", "criterion", "found_states"]
+__all__ = ["StateSearchStep", "check_n_states", "criterion", "found_states"]
 
 #: Criteria by the value of ``n_states`` that asks for them.
 CRITERIA = {"auto": "bic", "bic": "bic", "icl": "icl"}
@@ -57,16 +56,16 @@ class StateSearchStep(NamedTuple):
     criterion: float
 
 
-def check_n_states(estimator) -> None:
+def check_n_states(parameters) -> None:
     """Raise if a number of states is neither a number nor a criterion that fits."""
-    value = estimator.n_states
+    value = parameters["n_states"]
     if not isinstance(value, str):
         check_number("n_states", value, Integral, 1)
         return
     check_choice("n_states", value, CRITERIA, " or an integer")
-    sized = [name for name in SIZED if getattr(estimator, name) is not None]
+    sized = [name for name in SIZED if parameters[name] is not None]
     priors = ("start_prior", "transitions_prior")
-    sized += [name for name in priors if np.ndim(getattr(estimator, name)) > 0]
+    sized += [name for name in priors if np.ndim(parameters[name]) > 0]
     if sized:
         raise ValueError(
             f"n_states={value!r} looks for the number of states, which {sized[0]} "
@@ -105,21 +104,21 @@ def criterion(fitted, X, name, weights=None) -> float:
     return -2.0 * float(weights @ values) + price * count
 
 
-def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
+def found_states(fit, n_states, X, weights, rule: SearchRule | None = None):
     """Return the fit with the best criterion, and the steps that led there.
 
     Parameters
     ----------
-    estimator : HiddenMarkovModel
-        The estimator, with a criterion as ``n_states``.
-    data : dict
-        What the user has passed to ``fit``.
+    fit : callable
+        Returns FittedSequences, given a number of states and the least tolerance.
+    n_states : str
+        The criterion, as users name it.
     X : ObservedSequences
-        The same, checked.
+        The sequences.
     weights : ndarray of shape (n_sequences,) or None
         Weights of the sequences.
     rule : SearchRule or None, default=None
-        Settings.
+        Limits.
 
     Returns
     -------
@@ -128,20 +127,16 @@ def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
     steps : list of StateSearchStep
         All fits.
     """
-    rule = SearchRule() if rule is None else rule
-    name = CRITERIA[estimator.n_states]
+    rule, name = SearchRule() if rule is None else rule, CRITERIA[n_states]
     known = X.labels if X.in_memory else None
     least = 1 if known is None else max(int(known.max()) + 1, 1)
     steps: list[StateSearchStep] = []
     refused: dict[int, str] = {}
     best, lowest, behind = None, np.inf, 0
-    options = {"verbose": 0, "warm_start": False, "tol": max(estimator.tol, rule.tol)}
     for K in range(least, max(least, min(rule.most, X.n_rows)) + 1):
-        trial = clone(estimator).set_params(n_states=K, **options)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            trial.fit(**data)
-        fitted = trial._fitted()
+            fitted = fit(K, rule.tol)
         value = criterion(fitted, X, name, weights)
         for warning in caught:
             if issubclass(warning.category, StateWarning):

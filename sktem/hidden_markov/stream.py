@@ -9,6 +9,7 @@ import numpy as np
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.hidden_markov.fitted import FittedSequences
+from sktem.hidden_markov.given import TableReader
 from sktem.hidden_markov.model import SequenceModel
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.settings import SequenceSettings
@@ -78,7 +79,7 @@ class SequenceStream(StreamRunner):
     """
 
     settings: SequenceSettings
-    categories: dict
+    reader: TableReader
     model: SequenceModel
     continues: bool
 
@@ -89,10 +90,9 @@ class SequenceStream(StreamRunner):
         self.first: FirstSequences | None = None
         self.carried: np.ndarray | None = None
 
-    def prepare(self, settings, categories, continues) -> None:
+    def prepare(self, settings, reader, continues) -> None:
         """Set the settings for the next sequences, which may continue the last one."""
-        self.settings, self.categories = settings, categories
-        self.continues = continues
+        self.settings, self.reader, self.continues = settings, reader, continues
 
     def begin(self, estimator, X, sample_weight, task):
         """Start from the parameters of a fit, or from the first sequences."""
@@ -167,7 +167,7 @@ class SequenceStream(StreamRunner):
         params, _ = self._stream(estimator).published(self.state)
         return {
             **FittedSequences(self.model, params).attributes(),
-            "categories_": self.categories,
+            "categories_": self.reader.categories,
             "n_sequences_seen_": self.n_rows,
             "n_steps_": self.state.n_steps,
         }

@@ -23,12 +23,21 @@ class GivenRows:
         Where sequences begin; None where that is for `groups` and `lengths` to say.
     groups : array-like of shape (n_rows,) or None
         Labels of the rows.
+    lengths : array-like of int or None
+        Numbers of rows of the sequences.
     """
 
-    def __init__(self, X, offsets=None, groups=None):
+    def __init__(self, X, offsets=None, groups=None, lengths=None):
         self.X = X
         self.offsets = offsets
         self.groups = groups
+        self.lengths = lengths
+
+    def offsets_of(self, n_rows) -> np.ndarray:
+        """Return where the sequences of rows begin that have been checked."""
+        if self.offsets is not None:
+            return self.offsets
+        return offsets_of(n_rows, self.groups, self.lengths)
 
 
 def given_rows(X, groups, lengths) -> GivenRows:
@@ -79,13 +88,13 @@ def given_rows(X, groups, lengths) -> GivenRows:
         place = column_of(groups, names, len(names), "groups")
         labels = np.asarray(X[names[place]])
         others = [name for name in names if name != names[place]]
-        return GivenRows(X[others], None, labels)
+        return GivenRows(X[others], None, labels, lengths)
     if isinstance(groups, str):
         raise ValueError(
             f"groups={groups!r} names a column, for which X has to be a data frame, or "
             "files; pass labels of the rows"
         )
-    return GivenRows(X, None, groups)
+    return GivenRows(X, None, groups, lengths)
 
 
 def offsets_of(n_rows: int, groups=None, lengths=None) -> np.ndarray:

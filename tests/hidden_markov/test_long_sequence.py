@@ -6,7 +6,8 @@ import pytest
 
 from sktem import HiddenMarkovModel
 from sktem.emissions import Autoregression, Gaussian, Regression
-from sktem.hidden_markov.blocks import series_blocks
+from sktem.hidden_markov.blocks import SeriesColumns
+from sktem.hidden_markov.given import TableReader
 from sktem.hidden_markov.long_sequence import BlockRule, LongSequence
 from sktem.rows import as_rows
 from tests.hidden_markov.chains import draw_sequences
@@ -128,5 +129,5 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match="write row groups"):
         columns = np.array([0]), np.empty(0, int), Gaussian()
         LongSequence(source, *columns, rule=BlockRule(most=100))
-    found = series_blocks(hmm, source, None, None, reset=True)
+    found = SeriesColumns.of(source, None, None).sequences(TableReader(Gaussian()))
     assert isinstance(found, LongSequence)
