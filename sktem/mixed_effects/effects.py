@@ -97,20 +97,19 @@ def with_occasions(pattern, occasions):
     return joined
 
 
-def occasions_of(estimator, columns, names, title):
+def occasions_of(occasions, data, names, title):
     """Return the column of the occasions and their effects, or None and None."""
-    if estimator.occasions is None:
+    if occasions is None:
         return None, None
-    occasions = estimator.occasions
     if not isinstance(occasions, dict) or len(occasions) != 1:
         raise ValueError(
             "occasions must be a dict with one column of X and the parameters that "
             f'vary between its values, such as {{"OCC": ["CL"]}}, got {occasions!r}'
         )
-    if columns.n_occasions is None:
+    if data.blocks is not None:
         raise ValueError("occasions need X in memory")
     ((key, parameters),) = occasions.items()
-    column = column_of(key, columns.names, columns.n_columns, "occasions")
+    column = column_of(key, data.names, data.n_columns, "occasions")
     groups = listed(parameters) if isinstance(parameters, str) else list(parameters)
     groups = [list(listed(group)) for group in groups]
     parameters = [name for group in groups for name in group]
@@ -121,7 +120,7 @@ def occasions_of(estimator, columns, names, title):
     places = tuple(names.index(name) for name in parameters)
     if len(set(places)) < len(places):
         raise ValueError(f"occasions name a parameter twice: {parameters}")
-    count = columns.n_occasions(column)
+    count = data.occasions(column).shape[1]
     return column, Occasions(places, count, title(column), blocks)
 
 

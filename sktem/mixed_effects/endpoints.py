@@ -20,7 +20,7 @@ from sktem.mixed_effects.residual_errors import (
     ResidualError,
 )
 
-__all__ = ["EndpointError", "error_of", "residual_error_of", "residual_names_of"]
+__all__ = ["EndpointError", "residual_error_of", "residual_names_of"]
 
 
 class EndpointError(ResidualError):
@@ -186,13 +186,6 @@ def residual_error_of(spec) -> ResidualError:
     known = [*RESIDUAL_ERRORS, *ALIASES, *OUTCOMES]
     check_choice("residual_error", spec, known)
     return RESIDUAL_ERRORS[ALIASES.get(spec, spec)]
-
-
-def error_of(settings) -> ResidualError | None:
-    """Return the residual error of an estimator, None if it has a log_density."""
-    if settings.log_density is not None:
-        return None
-    return residual_error_of(settings.residual_error)
 
 
 def residual_names_of(error, names):

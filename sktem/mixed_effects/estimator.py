@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from types import SimpleNamespace
 from typing import ClassVar, Literal
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.compartments.models import CompartmentModel
+from sktem.compartments.records import Records
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import (
     LoopEstimator,
@@ -26,15 +28,21 @@ from sktem.estimators.base import (
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike, StepSize
 from sktem.exceptions import FitWarning
-from sktem.mixed_effects.endpoints import residual_error_of
 from sktem.mixed_effects.fitted import FittedMixedEffects
-from sktem.mixed_effects.given_data import as_records, by_blocks, given, given_inputs
+from sktem.mixed_effects.given_data import (
+    GivenData,
+    as_records,
+    by_blocks,
+    checked_inputs,
+    given_records,
+)
 from sktem.mixed_effects.inference.likelihood import LIKELIHOODS, doubtful
+from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
+from sktem.mixed_effects.settings import MixedEffectsSettings
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
-from sktem.mixed_effects.structural import check_model
-from sktem.mixed_effects.subject_blocks import predicted_blocks
+from sktem.mixed_effects.subject_blocks import predicted_blocks, subject_blocks
 from sktem.mixed_effects.summary import summary_of
 from sktem.mixed_effects.unusual_fits import (
     inseparable,
@@ -42,9 +50,11 @@ from sktem.mixed_effects.unusual_fits import (
     unusual,
     unusual_patients,
 )
+from sktem.rows.checked import check_columns
+from sktem.rows.partitions import check_can_remember
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
 from sktem.schedules import Constant
-from sktem.sequences.labels import are_of_one_kind
+from sktem.sequences.labels import are_of_one_kind, labelled
 
 __all__ = ["NonlinearMixedEffectsRegressor"]
 
@@ -58,6 +68,8 @@ OPTIONS: dict[type, dict] = {
 }
 #: Exponent of the steps after the burn-in.
 DECAY = 0.7
+#: Share of the burn-in in which variances are held up.
+ANNEALED_SHARE = 0.6
 
 
 class DecayAfterBurnIn(Constant):
@@ -349,19 +361,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     # ------------------------------------------------------------- settings and parts
 
     def _check(self):
-        check_model(self.model)
-        if self.log_density is None:
-            residual_error_of(self.residual_error)
-            if self.model is None:
-                raise ValueError("model=None needs log_density")
-        elif not callable(self.log_density):
-            raise TypeError(f"log_density must be callable, got {self.log_density!r}")
-        if self.draw is not None and (
-            self.log_density is None or not callable(self.draw)
-        ):
-            raise TypeError(
-                f"draw must be callable, with log_density, got {self.draw!r}"
-            )
+        MixedEffectsSettings.of(vars(self)).check()
         self._check_number("n_burn_in", Integral, 0)
         self._check_number("max_iter", Integral, 1)
         self._check_number("tol", Real, 0)
@@ -396,6 +396,45 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         sampler = settings.sampler
         values = {**sampler.get_params(), "n_chains": problem.n_chains}
         return replace(settings, sampler=type(sampler)(**values))
+
+    # --------------------------------------------------------------------------- data
+
+    def _given(self, X, y=None, groups=None, events=None, *, reset=False) -> GivenData:
+        """Return data with observations; ``reset`` notes the columns, else checks."""
+        settings = MixedEffectsSettings.of(vars(self))
+        check = partial(check_columns, self, reset=reset)
+        if (indexed := as_records(self.model, X, y, groups, events)) is not None:
+            if not reset:
+                return self.fitted_.problem.given_records(*indexed)
+            data = given_records(settings, *indexed)
+            self.feature_names_in_ = np.array(data.names, dtype=object)
+            self.n_features_in_ = len(data.names)
+            return data
+        if (source := by_blocks(X)) is not None:
+            if reset:
+                check_can_remember(self, source)
+            data = GivenData(None, blocks=subject_blocks(source, y, groups, check))
+        else:
+            X, y = checked_inputs(
+                self, settings.inputs, X, y, y_numeric=True, reset=reset
+            )
+            groups = None if groups is None else labelled(groups, len(y))
+            data = GivenData(X, np.asarray(y, dtype=np.float64), groups)
+        names = getattr(self, "feature_names_in_", None)
+        return data._replace(names=None if names is None else tuple(names))
+
+    def _given_inputs(self, X, groups, events) -> GivenData:
+        """Return data without observations, of records all as such."""
+        problem = self.fitted_.problem
+        groups = None if isinstance(X, Records) else groups
+        if (indexed := as_records(self.model, X, None, groups, events)) is not None:
+            return problem.given_records(*indexed, every=True)
+        return GivenData(checked_inputs(self, problem.settings.inputs, X))
+
+    def _in_memory(self, X, reason):
+        """Raise an error if X would be read by blocks."""
+        if by_blocks(X) is not None:
+            raise TypeError(f"{reason}: X must be an array or a data frame in memory")
 
     # --------------------------------------------------------------------------- fits
 
@@ -438,8 +477,13 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             If the model does not fit the parameters or the data.
         """
         self._check()
-        problem = Problem.of(self, given(self, X, y, groups, events, reset=True))
+        data = self._given(X, y, groups, events, reset=True)
+        problem = Problem.of(MixedEffectsSettings.of(vars(self)), data)
         settings = self._settings_of(problem)
+        full = self.solver in ("auto", "biased-saem", "saem")
+        share = 1.0 if full else settings.batch_size / len(problem.rows)
+        annealed = ANNEALED_SHARE * self.n_burn_in if self.annealing else 0.0
+        problem.model.set_params(annealing=Annealing(annealed, per_step=share))
         for message in (inseparable(problem), slow(problem)):
             if message:
                 warn_user(message, FitWarning)
@@ -467,15 +511,16 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         return state.run.after_epoch(state)
 
     def _fitted_attributes(self, settings, state, X):
-        run, path = state.run, state.run.path
+        run, path, params = state.run, state.run.path, state.params
         errors = run.monte_carlo_errors()
         if errors is None:
             errors = np.full(len(path.vector), np.nan)
         chains = None if state.chains is None else state.chains.values
         if chains is not None and len(chains) < len(run.problem.rows):
             chains = None  # those of the other subjects are with their partitions
+        fitted = FittedMixedEffects(run.problem, params, chains, self.random_state)
         return {
-            **self._of_params(run.problem, state.params, chains),
+            **fitted.attributes(),
             "statistics_": state.returned,
             "history_": state.history,
             "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
@@ -485,16 +530,6 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             ),
             "trace_": path.by_name(),
             "phases_": run.phases(),
-        }
-
-    def _of_params(self, problem, params, chains):
-        """Return the fitted attributes that parameters give."""
-        fitted = FittedMixedEffects(problem, params, chains, self.random_state)
-        return {
-            "fitted_": fitted,
-            "groups_": problem.labels,
-            "params_": params,
-            **fitted.attributes(),
         }
 
     def _warn(self, state, settings):
@@ -540,18 +575,14 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             raise ValueError("occasions need fit instead of partial_fit")
         stream, fresh = self._stream, not hasattr(self, "params_")
         model = None if stream is None else stream.problem.model
-        problem = Problem.of(self, given(self, X, y, groups, reset=fresh), model)
+        data = self._given(X, y, groups, reset=fresh)
+        problem = Problem.of(MixedEffectsSettings.of(vars(self)), data, model)
         if not fresh:
             check_same_columns(problem.layout, self.fitted_.problem.layout)
         stream = SubjectStream(problem) if stream is None else stream.on(problem)
         return self._partial_fit(stream, problem.rows, what="subjects")
 
     # --------------------------------------------------------------------- predictions
-
-    def _in_memory(self, X, reason):
-        """Raise an error if X would be read by blocks."""
-        if by_blocks(X) is not None:
-            raise TypeError(f"{reason}: X must be an array or a data frame in memory")
 
     def predict(self, X, groups=None, events=None):
         """Predict the mean of new rows.
@@ -581,8 +612,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         """
         check_is_fitted(self)
         if (source := by_blocks(X)) is not None:
-            return predicted_blocks(self, source, groups)
-        data = given_inputs(self, X, groups, events)
+            check = partial(check_columns, self, reset=False)
+            return predicted_blocks(self.fitted_, source, groups, check)
+        data = self._given_inputs(X, groups, events)
         if data.records is not None:
             return self.fitted_.predict_records(data)[data.rows]
         problem = self.fitted_.problem
@@ -630,7 +662,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         prediction = self.predict(X, groups=groups, events=events)
         kinds, used = np.ones(len(prediction)), np.ones(len(prediction), dtype=bool)
         y = None if y is None else np.asarray(y)
-        if (indexed := as_records(self, X, y, groups, events)) is not None:
+        if (indexed := as_records(self.model, X, y, groups, events)) is not None:
             records, rows = indexed
             y, kinds = records["DV"][rows], np.maximum(records["CMT"][rows], 1)
             used = (records.observed & (records["CENS"] == 0))[rows]
@@ -681,7 +713,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         check_is_fitted(self)
         self._in_memory(X, "new observations are drawn all at once")
         rng = np.random.default_rng(seed_sequence(random_state))
-        data = given_inputs(self, X, groups, events)
+        data = self._given_inputs(X, groups, events)
         if data.records is not None:
             return self.fitted_.simulate_records(data, rng)[data.rows]
         return self.fitted_.simulate(data.X, groups, rng)
@@ -753,9 +785,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         """Return the model with the parameters that were passed, on new data."""
         self._check()
         self._in_memory(X, "a population without a fit")
-        twin = clone(self)
-        data = given(twin, X, y, groups, events, reset=True)
-        problem = Problem.of(twin, data, as_given=True)
+        data = clone(self)._given(X, y, groups, events, reset=True)
+        settings = MixedEffectsSettings.of(vars(self))
+        problem = Problem.of(settings, data, as_given=True)
         return FittedMixedEffects(problem, problem.model.start, None, self.random_state)
 
     @property
@@ -769,7 +801,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         time of ``log_likelihood`` and ``standard_errors``.
         """
         check_is_fitted(self)
-        return summary_of(self)
+        errors, log_likelihood = self.standard_errors(), self.log_likelihood()
+        return summary_of(self.fitted_, errors, log_likelihood, self.aic(), self.bic())
 
     def shrinkage(self):
         """Return how far the modes of random effects are drawn to zero.
@@ -861,7 +894,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
                 f"{method} needs X, y and groups as fit does, or none of them for "
                 "the data of the fit"
             )
-        data = given(self, X, y, groups, events)
+        data = self._given(X, y, groups, events)
         return self.fitted_.on(self.fitted_.problem.on(data))
 
     def aic(self, method="auto"):

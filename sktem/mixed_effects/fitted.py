@@ -68,7 +68,7 @@ class FittedMixedEffects:
     # ------------------------------------------------------------------ the parameters
 
     def attributes(self) -> dict:
-        """Return the fitted attributes that name the parameters."""
+        """Return the fitted attributes that follow from the parameters."""
         model, params, design = self.model, self.params, self.model.design
         base, effects = design.constant[:, 0].copy(), {}
         d, parameters = len(design.random), design.random[design.positions]
@@ -98,6 +98,9 @@ class FittedMixedEffects:
                 )
             }
         return {
+            "fitted_": self,
+            "groups_": self.problem.labels,
+            "params_": params,
             "population_parameters_": population,
             "covariate_effects_": effects,
             "omega_": params.omega[:d, :d],
@@ -282,18 +285,19 @@ class FittedMixedEffects:
     def simulate_records(self, data, rng):
         """Draw observations of new subjects, NaN in records of other kinds."""
         problem = self.problem.on(data)
-        there = self.on(problem)
-        means, root = problem.model.prior_moments(problem.rows, there.params)
-        Z = means + rng.standard_normal(means.shape) @ root.T
-        drawn = there._drawn(problem.rows, Z, rng)
+        drawn = self.on(problem).simulate_rows(problem.rows, rng)
         return np.where(data.records["EVID"] == 0, drawn, np.nan)
 
     def simulate_subjects(self, subjects, n_copies, rng):
         """Draw the observations of new subjects with the rows of some."""
         rows = self.rows[np.tile(subjects, n_copies)]
+        return self.simulate_rows(rows, rng).reshape(n_copies, -1)
+
+    def simulate_rows(self, rows, rng):
+        """Draw the observations of new subjects with rows."""
         means, root = self.model.prior_moments(rows, self.params)
         Z = means + rng.standard_normal(means.shape) @ root.T
-        return self._drawn(rows, Z, rng).reshape(n_copies, -1)
+        return self._drawn(rows, Z, rng)
 
     def _drawn(self, rows, Z, rng):
         """Draw observations given the latents."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +9,11 @@ import numpy as np
 from sktem.compartments.doses import Doses
 from sktem.compartments.models import CompartmentModel
 from sktem.compartments.records import Records, read_nonmem
-from sktem.mixed_effects.columns import blank_columns, listed
-from sktem.mixed_effects.subject_blocks import subject_blocks
-from sktem.rows.partitions import check_can_remember
+from sktem.mixed_effects.columns import is_constant, named
+from sktem.mixed_effects.effects import numbered
+from sktem.mixed_effects.settings import MixedEffectsSettings
 from sktem.rows.sources import rows_by_blocks
-from sktem.sequences.labels import known_codes, labelled
+from sktem.sequences.labels import known_codes
 from sktem.validation import validate_data
 
 __all__ = [
@@ -22,8 +21,6 @@ __all__ = [
     "as_records",
     "by_blocks",
     "checked_inputs",
-    "given",
-    "given_inputs",
     "given_records",
     "values_of_subjects",
 ]
@@ -57,6 +54,8 @@ class GivenData(NamedTuple):
         Subjects that are read by blocks, in place of all that.
     left_out : tuple, default=()
         Labels of subjects without observations, which the records have no more.
+    names : tuple of str or None, default=None
+        Names of the columns.
     """
 
     X: Any
@@ -66,6 +65,18 @@ class GivenData(NamedTuple):
     rows: np.ndarray | None = None
     blocks: Any = None
     left_out: tuple = ()
+    names: Any = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return (self.X if self.blocks is None else self.blocks).shape[1]
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether observations are bounds: no residual error has a closed form then."""
+        records = self.records
+        return records is not None and bool(records["CENS"][records.observed].any())
 
     @property
     def grouped(self) -> bool:
@@ -84,42 +95,15 @@ class GivenData(NamedTuple):
         """Index of the subject of each row."""
         return np.arange(len(self.X)) if self.groups is None else self.groups[1]
 
+    def is_constant(self, column) -> bool:
+        """Return whether a column has one value in each subject."""
+        if self.blocks is not None:
+            return not self.blocks.varies[column]
+        return is_constant(self.X[:, column], self.subjects)
 
-def given(estimator, X, y=None, groups=None, events=None, *, reset=False) -> GivenData:
-    """Return data with observations; the columns are noted with ``reset``, or checked.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        The estimator.
-    X, y, groups, events : object
-        Data, as its ``fit`` takes them.
-    reset : bool, default=False
-        Whether these are the data of a fit.
-
-    Returns
-    -------
-    GivenData
-        The data.
-    """
-    if (indexed := as_records(estimator, X, y, groups, events)) is not None:
-        return given_records(estimator, *indexed, reset=reset)
-    if (source := by_blocks(X)) is not None:
-        if reset:
-            check_can_remember(estimator, source)
-        blocks = subject_blocks(estimator, source, y, groups, reset=reset)
-        return GivenData(None, blocks=blocks)
-    X, y = checked_inputs(estimator, X, y, y_numeric=True, reset=reset)
-    y = np.asarray(y, dtype=np.float64)
-    return GivenData(X, y, None if groups is None else labelled(groups, len(y)))
-
-
-def given_inputs(estimator, X, groups=None, events=None) -> GivenData:
-    """Return data without observations: columns, or records that all count as such."""
-    groups = None if isinstance(X, Records) else groups
-    if (indexed := as_records(estimator, X, None, groups, events)) is not None:
-        return given_records(estimator, *indexed, every=True)
-    return GivenData(checked_inputs(estimator, X))
+    def occasions(self, column) -> np.ndarray:
+        """Return the labels of a column's occasions, (n_subjects, n_occasions)."""
+        return numbered(self.X[:, column], self.subjects)[1]
 
 
 def by_blocks(X):
@@ -127,21 +111,20 @@ def by_blocks(X):
     return None if isinstance(X, Records) else rows_by_blocks(X)
 
 
-def checked_inputs(estimator, X, y="no_validation", *, reset=False, **options):
-    """Return the columns that a fit has, and observations where they are given."""
-    X = blank_columns(estimator, X)
+def checked_inputs(estimator, inputs, X, y="no_validation", **options):
+    """Return columns, and observations where they are given, as scikit-learn checks."""
+    options = {"reset": False} | options
     return validate_data(
-        estimator, X, y, reset=reset, dtype=np.float64, order="C", **options
+        estimator, inputs.blanked(X), y, dtype=np.float64, order="C", **options
     )
 
 
-def as_records(estimator, X, y=None, groups=None, events=None):
+def as_records(model, X, y=None, groups=None, events=None):
     """Return the records of data, and the indices of those of the rows of X.
 
     None where X is an array or a table of observations, without doses.
     """
-    indexed, model = None, estimator.model
-    has_doses = isinstance(model, CompartmentModel)
+    indexed, has_doses = None, isinstance(model, CompartmentModel)
     if isinstance(X, Records):
         if y is not None or groups is not None or events is not None:
             raise ValueError(
@@ -180,32 +163,31 @@ def as_records(estimator, X, y=None, groups=None, events=None):
 
 
 def given_records(
-    estimator, records: Records, rows=None, *, reset=False, every=False
-) -> GivenData:
-    """Return the data of records for a fit; columns are noted or checked.
+    settings: MixedEffectsSettings, records: Records, rows=None, *, names=None,
+    every=False,
+) -> GivenData:  # fmt: skip
+    """Return the data of records, with columns of these names, None for all.
 
     Those that are no covariates may lack, or have gaps, which are NaN then. With
     ``every`` all records count as observations, of which nothing is known.
     """
-    names = [
-        name
-        for name, values in records.columns.items()
-        if name not in EVENTS and values.dtype.kind in "biuf"
-    ]
-    names.sort(key=lambda name: name == "CMT")  # the columns of an array come before
-    if reset:
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-        estimator.n_features_in_ = len(names)
-    else:
-        names = list(estimator.feature_names_in_)
-    used = _checked_columns(estimator, records, names)
-    if estimator.log_density is None:
-        error = estimator.residual_error
-        estimator.model.check_kinds(records, error if isinstance(error, dict) else ())
+    if names is None:
+        names = [
+            name
+            for name, values in records.columns.items()
+            if name not in EVENTS and values.dtype.kind in "biuf"
+        ]
+        names.sort(key=lambda name: name == "CMT")  # columns of an array come before
+    names = tuple(names)
+    used = _checked_columns(settings.inputs, records, names)
+    if settings.log_density is None:
+        error = settings.residual_error
+        kinds = error if isinstance(error, dict) else ()
+        settings.inputs.model.check_kinds(records, kinds)
     rows = np.arange(len(records)) if rows is None else rows
     if every:
         records = records.unknown()
-    elif estimator.log_density is not None:
+    elif settings.log_density is not None:
         records.refuse(
             records.observed & (records["CENS"] != 0),
             "log_density does not know of bounds (CENS): pass a residual_error, which "
@@ -241,14 +223,12 @@ def given_records(
                 "missing, or leave the subject out",
             )
     groups = records.labels, records.subject_of_record
-    return GivenData(X, y, groups, records, rows, left_out=left_out)
+    return GivenData(X, y, groups, records, rows, left_out=left_out, names=names)
 
 
-def _checked_columns(estimator, records, names):
+def _checked_columns(inputs, records, names):
     """Return the names of covariates and occasions, which have to be numbers."""
-    used = [c for keys in (estimator.covariates or {}).values() for c in listed(keys)]
-    used = [*used, *(estimator.occasions or ())]
-    used = [names[c] if isinstance(c, Integral) and c < len(names) else c for c in used]
+    used = named([*inputs.shifting, *(inputs.occasions or ())], names)
     for name in used:
         if name not in records.columns and name in names:
             raise ValueError(
@@ -257,7 +237,7 @@ def _checked_columns(estimator, records, names):
             )
         held = records.columns.get(name)
         if held is not None and held.dtype.kind not in "biuf" and name not in EVENTS:
-            is_occasion = name in (estimator.occasions or ())
+            is_occasion = name in (inputs.occasions or ())
             advice = (
                 "number the occasions, such as 1, 2 and 3" if is_occasion else NUMBERS
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Real
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from sktem.choices import check_names
 from sktem.compartments.models import CompartmentModel
-from sktem.mixed_effects.columns import input_columns, listed, unread_columns
+from sktem.mixed_effects.columns import listed
 from sktem.mixed_effects.design import (
     MixedEffectsDesign,
     NumericEntry,
@@ -24,22 +23,15 @@ from sktem.mixed_effects.effects import (
     occasions_of,
     with_occasions,
 )
-from sktem.mixed_effects.endpoints import error_of, residual_names_of
+from sktem.mixed_effects.endpoints import residual_names_of
 from sktem.mixed_effects.priors import priors_of, split_fixed
 from sktem.mixed_effects.rows import GroupedRows
+from sktem.mixed_effects.settings import MixedEffectsSettings
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS, check_transform, is_box
 from sktem.sequences.labels import column_of
 
-__all__ = [
-    "Coefficient",
-    "Columns",
-    "Layout",
-    "group_rows",
-    "is_constant",
-    "layout_of",
-    "structure_of",
-]
+__all__ = ["Coefficient", "Layout", "group_rows", "layout_of", "structure_of"]
 
 
 class Coefficient(NamedTuple):
@@ -81,40 +73,13 @@ class Coefficient(NamedTuple):
         return self.kind == "subject" and self.parameter in random
 
 
-class Columns(NamedTuple):
-    """The columns of X.
-
-    Attributes
-    ----------
-    n_columns : int
-        Their number.
-    names : tuple of str or None
-        Their names.
-    grouped : bool
-        Whether the subjects are known.
-    is_constant : callable
-        Returns whether a column has one value in each subject.
-    censored : bool
-        Whether some observations are bounds, so that no residual error has a closed
-        form.
-    n_occasions : callable or None
-        Returns how many values a column has within a subject, at most; None where that
-        is not known.
-    """
-
-    n_columns: int
-    names: tuple[str, ...] | None
-    grouped: bool
-    is_constant: Callable[[int], bool]
-    censored: bool = False
-    n_occasions: Callable[[int], int] | None = None
-
-
 class Layout(NamedTuple):
     """The uses of the columns of X.
 
     Attributes
     ----------
+    n_columns : int
+        Number of columns.
     inputs : list of int or None
         Columns for a model of the library, None for all.
     names : tuple of str or None
@@ -134,6 +99,7 @@ class Layout(NamedTuple):
         Columns of an array that nobody asked to leave out.
     """
 
+    n_columns: int
     inputs: list[int] | None
     names: tuple[str, ...] | None
     subject_columns: list[int]
@@ -182,26 +148,25 @@ def _transforms(value, names):
     return chosen
 
 
-def _coefficients(estimator, columns_of, parameter_names):
+def _coefficients(parameters, covariates, data, parameter_names):
     """Return coefficients, and columns of covariates of subjects and of rows."""
-    covariates = {} if estimator.covariates is None else dict(estimator.covariates)
+    covariates = dict(covariates or {})
     check_names("covariates", covariates, parameter_names, "parameters")
     columns: dict[str, list[int]] = {"subject": [], "row": []}
-    names = columns_of.names
     coefficients = []
     for p, name in enumerate(parameter_names):
-        start = float(estimator.parameters[name])
+        start = float(parameters[name])
         coefficients.append(Coefficient(p, 0, "subject", name, start))
         for key in listed(covariates.get(name, ())):
-            column = column_of(key, names, columns_of.n_columns, "covariates")
-            constant = columns_of.grouped and columns_of.is_constant(column)
+            column = column_of(key, data.names, data.n_columns, "covariates")
+            constant = data.grouped and data.is_constant(column)
             kind = "subject" if constant else "row"
             if column not in columns[kind]:
                 columns[kind].append(column)
             place = columns[kind].index(column)
             if kind == "subject":
                 place += 1  # after the intercept
-            title = _title(column, names)
+            title = _title(column, data.names)
             label = effect_name(title, name)
             coefficients.append(Coefficient(p, place, kind, label, 0.0, title))
     return coefficients, columns["subject"], columns["row"]
@@ -237,27 +202,25 @@ def _fixed(fixed, variances, covariances, residual, pattern):
     return {name: float(values[name]) if name in values else None for name in fixed}
 
 
-def layout_of(estimator, columns: Columns, structure, parameter_names):
-    """Check the settings of the estimator and return how columns are used."""
-    inputs, names = None, columns.names
+def layout_of(settings: MixedEffectsSettings, data, structure, parameter_names):
+    """Check the settings and return how columns are used."""
+    roles, inputs, names = settings.inputs, None, data.names
     if isinstance(structure, StructuralModel):
-        inputs = input_columns(estimator, structure, names, columns.n_columns)
-    elif estimator.inputs is not None:
+        inputs = roles.input_columns(structure, data)
+    elif roles.inputs is not None:
         raise ValueError("inputs is for models of the library, given by name")
-    transforms = _transforms(estimator.transforms, parameter_names)
-    random, pattern = covariance_pattern(
-        estimator.omega, parameter_names, columns.grouped
-    )
+    transforms = _transforms(settings.transforms, parameter_names)
+    random, pattern = covariance_pattern(settings.omega, parameter_names, data.grouped)
     coefficients, subject_columns, row_columns = _coefficients(
-        estimator, columns, parameter_names
+        settings.parameters, roles.covariates, data, parameter_names
     )
-    error = error_of(estimator)
+    error = settings.error
     residual_names = residual_names_of(error, parameter_names)
     residual = {residual_names[j]: j for j in (() if error is None else error.indices)}
     occasion_column, occasions = occasions_of(
-        estimator, columns, tuple(parameter_names), lambda j: _title(j, names)
+        roles.occasions, data, tuple(parameter_names), lambda j: _title(j, names)
     )
-    if occasions is not None and not columns.grouped:
+    if occasions is not None and not data.grouped:
         raise ValueError("groups is missing: occasions are those of subjects")
     pattern = with_occasions(pattern, occasions)
     latents = [("omega2", p) for p in random]
@@ -268,7 +231,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     _check_names(parameter_names, coefficients, random)
     covariances = covariances_by_name(list(variances), pattern)
     known = [term.label for term in coefficients] + [*variances, *residual]
-    requested, priors = split_fixed(estimator.fixed)
+    requested, priors = split_fixed(settings.fixed)
     check_names("fixed", requested, [*known, *covariances], "parameters")
     of_one = [name for name in priors if isinstance(name, str)]
     check_names("fixed", of_one, known, "parameters")
@@ -276,7 +239,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     coefficients = [_with_fixed(term, fixed) for term in coefficients]
     held_residual = tuple(j for name, j in residual.items() if name in fixed)
     numeric = []
-    if error is not None and (error.closed_form is None or columns.censored):
+    if error is not None and (error.closed_form is None or data.has_bounds):
         free = [j for j in error.indices if j not in held_residual]
         numeric = [NumericEntry("residual", j, 0, residual_names[j]) for j in free]
     design = _design(
@@ -298,6 +261,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     if occasions is not None:
         design = design.with_occasions(occasions.n_occasions)
     return Layout(
+        data.n_columns,
         inputs,
         names,
         subject_columns,
@@ -308,12 +272,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         {residual[name]: fixed[name] for name in residual if name in fixed},
         design,
         occasion_column,
-        unread_columns(
-            estimator,
-            columns,
-            inputs,
-            [*subject_columns, *row_columns, occasion_column],
-        ),
+        roles.unread(data, inputs, [*subject_columns, *row_columns, occasion_column]),
     )
 
 
@@ -385,13 +344,6 @@ def _check_boxes(names, transforms, coefficients, random):
                 f'transforms: {names[p]!r} is in a "box", which is for parameters '
                 'without random effects and covariates: take ("logit", low, high)'
             )
-
-
-def is_constant(values, groups):
-    """Return whether a column has one value in each group."""
-    first = np.full(groups.max() + 1, np.nan)
-    first[groups[::-1]] = values[::-1]
-    return bool((values == first[groups]).all())
 
 
 def group_rows(layout: Layout, X, y, groups) -> GroupedRows:

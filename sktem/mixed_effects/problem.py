@@ -7,29 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.effects import covariances_by_name, numbered
-from sktem.mixed_effects.endpoints import error_of
-from sktem.mixed_effects.layout import (
-    Columns,
-    Layout,
-    group_rows,
-    is_constant,
-    layout_of,
-    structure_of,
-)
-from sktem.mixed_effects.m_step import Annealing
-from sktem.mixed_effects.model import NO_ANNEALING, NonlinearMixedEffectsModel
+from sktem.mixed_effects.effects import covariances_by_name
+from sktem.mixed_effects.given_data import given_records
+from sktem.mixed_effects.layout import Layout, group_rows, layout_of, structure_of
+from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.residual_errors import least_prediction
-from sktem.mixed_effects.start import (
-    PassedOver,
-    start_from_data,
-    starting_params,
-)
+from sktem.mixed_effects.settings import MixedEffectsSettings
+from sktem.mixed_effects.start import PassedOver, start_from_data, starting_params
 
 __all__ = ["Problem"]
-
-#: Share of the burn-in in which variances are held up.
-ANNEALED_SHARE = 0.6
 
 
 class ChainNumbers(NamedTuple):
@@ -75,6 +61,8 @@ class Problem(NamedTuple):
         Labels of the subjects.
     grouped : bool
         Whether the labels were given.
+    settings : MixedEffectsSettings
+        The parameters of the fit.
     passed_over : PassedOver or None
         An optimum of larger likelihood, far from the start values of the user.
     occasions : ndarray of shape (n_subjects, n_occasions) or None
@@ -88,17 +76,18 @@ class Problem(NamedTuple):
     rows: Any
     labels: np.ndarray
     grouped: bool
+    settings: MixedEffectsSettings
     passed_over: PassedOver | None = None
     occasions: np.ndarray | None = None
     left_out: tuple = ()
 
     @classmethod
-    def of(cls, estimator, data, model=None, *, as_given=False) -> Problem:
-        """Check the settings of an estimator on data.
+    def of(cls, settings, data, model=None, *, as_given=False) -> Problem:
+        """Check settings on data.
 
         Parameters
         ----------
-        estimator : NonlinearMixedEffectsRegressor
+        settings : MixedEffectsSettings
             The settings.
         data : GivenData
             The data.
@@ -107,47 +96,40 @@ class Problem(NamedTuple):
         as_given : bool, default=False
             Whether the settings are the parameters of the population.
         """
-        structure, parameters = structure_of(estimator.model, estimator.parameters)
-        columns = _columns(data, getattr(estimator, "feature_names_in_", None))
-        layout = layout_of(estimator, columns, structure, parameters)
-        rows, passed_over = _rows_of(layout, data), None
+        structure, parameters = structure_of(settings.inputs.model, settings.parameters)
+        layout = layout_of(settings, data, structure, parameters)
+        passed_over, fields = None, _of_data(layout, data)
         if as_given:
-            _check_given(estimator, layout)
-            start = starting_params(estimator, layout, rows, structure)
-            model = _model(estimator, structure, layout, rows, start)
+            _check_given(settings, layout)
+            start = starting_params(settings, layout, fields["rows"], structure)
+            model = _model(settings, structure, layout, fields["rows"], start)
         elif model is None:
-            model, passed_over = _new_model(estimator, structure, layout, rows)
-        return cls(
-            model, layout, rows, data.labels, data.grouped, passed_over,
-            _occasions(layout, data), data.left_out,
-        )  # fmt: skip
+            model, passed_over = _new_model(settings, structure, layout, fields["rows"])
+        return cls(model, layout, settings=settings, passed_over=passed_over, **fields)
+
+    def given_records(self, records, rows=None, *, every=False):
+        """Return the data of records, with the columns of the fit."""
+        names = self.layout.names
+        return given_records(self.settings, records, rows, names=names, every=every)
 
     def on(self, data) -> Problem:
         """Return the same model and layout with other data."""
-        design, columns = self.layout.design, _columns(data)
+        design = self.layout.design
         if not data.grouped and len(design.random):
             random = [design.names[p] for p in design.random]
             raise ValueError(f"groups must be given: {random} have random effects")
         names = design.covariate_names[1:]
         for name, column in zip(names, self.layout.subject_columns, strict=True):
-            if not columns.is_constant(column):
+            if not data.is_constant(column):
                 raise ValueError(
                     f"covariate {name!r} varies within subjects, which it did not in "
                     "the data of the fit"
                 )
-        occasions = _occasions(self.layout, data)
-        problem = self._replace(
-            rows=_rows_of(self.layout, data),
-            labels=data.labels,
-            grouped=data.grouped,
-            occasions=occasions,
-            left_out=data.left_out,
-        )
-        if design.occasions is None or occasions is None:
+        problem = self._replace(**_of_data(self.layout, data))
+        if design.occasions is None or problem.occasions is None:
             return problem
-        if occasions.shape[1] <= design.occasions.n_occasions:
-            return problem
-        return problem.with_occasions(occasions.shape[1])
+        count, known = problem.occasions.shape[1], design.occasions.n_occasions
+        return problem if count <= known else problem.with_occasions(count)
 
     def with_occasions(self, count) -> Problem:
         """Return the problem for subjects with another number of occasions."""
@@ -181,82 +163,63 @@ class Problem(NamedTuple):
         return np.array([place.get(label, -1) for label in labels.tolist()], dtype=int)
 
 
-def _rows_of(layout, data):
-    """Return the rows of subjects, the observations among them if they have doses."""
+def _of_data(layout, data) -> dict[str, Any]:
+    """Return the fields of a problem that are of its data."""
     if data.blocks is not None:
-        return data.blocks.with_roles(data.blocks.roles.laid_out(layout))
-    rows = group_rows(layout, data.X, data.y, data.subjects)
-    return rows if data.records is None else rows.observed_of(data.records)
+        rows = data.blocks.with_roles(data.blocks.roles.laid_out(layout))
+    else:
+        rows = group_rows(layout, data.X, data.y, data.subjects)
+    if data.records is not None:
+        rows = rows.observed_of(data.records)
+    column = layout.occasion_column
+    return {
+        "rows": rows,
+        "labels": data.labels,
+        "grouped": data.grouped,
+        "occasions": None if column is None else data.occasions(column),
+        "left_out": data.left_out,
+    }
 
 
-def _columns(data, names=None) -> Columns:
-    """Return the columns of X."""
-    names = None if names is None else tuple(names)
-    if (blocks := data.blocks) is not None:
-        return Columns(blocks.shape[1], names, True, lambda j: not blocks.varies[j])
-    X, subjects, records = data.X, data.subjects, data.records
-    return Columns(
-        X.shape[1],
-        names,
-        data.grouped,
-        lambda column: is_constant(X[:, column], subjects),
-        censored=records is not None and bool(records["CENS"][records.observed].any()),
-        n_occasions=lambda column: numbered(X[:, column], subjects)[1].shape[1],
-    )
-
-
-def _occasions(layout, data):
-    """Return the labels of the occasions of each subject, None without."""
-    if layout.occasion_column is None:
-        return None
-    return numbered(data.X[:, layout.occasion_column], data.subjects)[1]
-
-
-def _new_model(estimator, structure, layout, all_rows):
+def _new_model(settings, structure, layout, all_rows):
     """Return the model with its start, and an optimum that was passed over."""
     rows = all_rows.few(CHAINS.most_start_rows)
     if (priors := layout.design.priors) is not None:
         priors = priors._replace(n_subjects=len(all_rows))
         layout = layout._replace(design=layout.design._replace(priors=priors))
-    start = starting_params(estimator, layout, rows, structure)
+    start = starting_params(settings, layout, rows, structure)
     if layout.design.n_latents + len(layout.design.numeric) == 0:
         raise ValueError("all parameters are fixed: there is nothing to estimate")
-    full = estimator.solver in ("auto", "biased-saem", "saem")
-    batch = min(estimator._resolved_batch_size(len(all_rows)), len(all_rows))
-    annealed = ANNEALED_SHARE * estimator.n_burn_in if estimator.annealing else 0.0
-    annealing = Annealing(annealed, per_step=1.0 if full else batch / len(all_rows))
-    model = _model(estimator, structure, layout, rows, start, annealing)
-    data_start = start_from_data(estimator, model, rows)
+    model = _model(settings, structure, layout, rows, start)
+    data_start = start_from_data(settings.omega_start, model, rows)
     numeric = np.clip(data_start.params.numeric, *layout.design.box)
     start = data_start.params._replace(numeric=numeric)
     model.set_params(start=start, numeric_units=data_start.units, wide=data_start.wide)
     return model, data_start.passed_over
 
 
-def _model(estimator, structure, layout, rows, start, annealing=NO_ANNEALING):
+def _model(settings, structure, layout, rows, start):
     """Return the model with a start."""
-    error = error_of(estimator)
+    error = settings.error
     return NonlinearMixedEffectsModel(
         structure,
         layout.design,
         start,
         error,
-        log_density=estimator.log_density,
-        draw=estimator.draw,
-        gradient=estimator.gradient,
-        annealing=annealing,
+        log_density=settings.log_density,
+        draw=settings.draw,
+        gradient=settings.gradient,
         residual_floors=np.full(2, 1e-6)
         if error is None
         else error.on(rows).floors(rows.y),
         least_prediction=least_prediction(rows.y),
-        n_jobs=estimator.n_jobs,
+        n_jobs=settings.n_jobs,
     )
 
 
-def _check_given(estimator, layout):
+def _check_given(settings, layout):
     """Raise an error unless all parameters of the population were passed."""
-    design = layout.design
-    omega_start = estimator.omega_start
+    design, omega_start, error = layout.design, settings.omega_start, settings.error
     random = [design.names[p] for p in design.random]
     names = design.variance_names
     fixed = [design.names[design.latents[j]] for j in layout.variances]
@@ -276,7 +239,6 @@ def _check_given(estimator, layout):
     held = {c.label for c in layout.coefficients if c.fixed}
     if missing := [label for label in effects if label not in held]:
         raise ValueError(f"without a fit fixed must have the effects {missing}")
-    error = error_of(estimator)
     indices = () if error is None else error.indices
     missing = [design.residual_names[j] for j in indices if j not in layout.residual]
     if missing:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sktem.mixed_effects.ascent import ascend, can_climb
 from sktem.mixed_effects.design import MixedEffectsParams
-from sktem.mixed_effects.endpoints import EndpointError, error_of
+from sktem.mixed_effects.endpoints import EndpointError
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.optima import is_near, optima
 from sktem.mixed_effects.pooled import PooledRegression
@@ -111,7 +111,7 @@ class Start(NamedTuple):
     passed_over: PassedOver | None = None
 
 
-def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
+def starting_params(settings, layout, rows, structure) -> MixedEffectsParams:
     """Return starting parameters, for the residual error from the first residuals."""
     design = layout.design
     starts = {
@@ -131,7 +131,7 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
         for term in layout.coefficients
         if term.is_linear(design.random)
     ]
-    variances = _starting_variances(estimator.omega_start, design, phi)
+    variances = _starting_variances(settings.omega_start, design, phi)
     for j, value in layout.variances.items():
         variances[j] = value
     omega = np.diag(variances[design.tied])
@@ -155,9 +155,9 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
         np.zeros(2),
         np.array(numeric, dtype=float),
     )
-    if (error := error_of(estimator)) is None:
+    if settings.error is None:
         return params
-    sigma = _starting_error(estimator, error, params, design, rows, structure)
+    sigma = _starting_error(settings, params, design, rows, structure)
     for j, value in layout.residual.items():
         sigma[j] = value
     return design.with_sigma(params, sigma)
@@ -190,8 +190,9 @@ def _starting_variances(omega_start, design, phi):
     return np.array(variances)
 
 
-def _starting_error(estimator, error, params, design, rows, structure):
+def _starting_error(settings, params, design, rows, structure):
     """Return a and b from the residuals at the user's start, after checking it."""
+    error = settings.error
     if isinstance(error, EndpointError):
         error.check(rows)
     error = error.on(rows)
@@ -218,7 +219,7 @@ def _starting_error(estimator, error, params, design, rows, structure):
     if (wrong := ~error.allows(rows.y, f)).any():
         y, prediction = rows.y[wrong][0], f[wrong][0]
         reason = (
-            f"the {estimator.residual_error} error needs {error.needs}, got {y:.6g} "
+            f"the {settings.residual_error} error needs {error.needs}, got {y:.6g} "
             f"where the model has {prediction:.6g} at the start values"
         )
         if rows.events is not None:
@@ -227,7 +228,7 @@ def _starting_error(estimator, error, params, design, rows, structure):
     return error.start(rows.y, f)
 
 
-def start_from_data(estimator, model, rows) -> Start:
+def start_from_data(omega_start, model, rows) -> Start:
     """Return starting parameters at an optimum of the regression of all subjects.
 
     The variances of the random effects and the residual error come from its residuals.
@@ -241,7 +242,7 @@ def start_from_data(estimator, model, rows) -> Start:
     if not minima:
         return Start(model.start, model.units_of_numeric(), None)
     minima, near = _candidates(model, problem, minima)
-    starts = [_start_at(estimator, model, problem, optimum, rows) for optimum in minima]
+    starts = [_start_at(omega_start, model, problem, at, rows) for at in minima]
     count = min(len(rows), START.most_subjects)
     some = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))]
     sizes = len(some), model.design.n_latents, len(model.design.numeric)
@@ -292,7 +293,7 @@ def _candidates(model, problem, minima):
     return others[: START.most_optima], False
 
 
-def _start_at(estimator, model, problem, optimum, rows) -> Start:
+def _start_at(omega_start, model, problem, optimum, rows) -> Start:
     """Return starting parameters at an optimum, and units of the numeric ones."""
     design, params = model.design, problem.params(optimum.vector)
     random, numeric, errors = problem.units(optimum.vector)
@@ -301,10 +302,10 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
     free = design.pattern.all() and not design.held_variances
     free &= design.occasions is None
     for j, p in enumerate(design.latents):
-        omega_start = estimator.omega_start
+        given = omega_start
         if isinstance(omega_start, dict):
-            omega_start = omega_start.get(design.names[p])
-        if omega_start is not None or j in design.held_variances:
+            given = omega_start.get(design.names[p])
+        if given is not None or j in design.held_variances:
             continue
         if np.isfinite(random[j]):
             largest = np.inf if plain[j] else START.largest
@@ -313,7 +314,7 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
             if design.occasions is not None and (design.latents == p).sum() > 1:
                 omega[j, j] /= 2  # both levels share the scatter
     wide = None
-    if errors is not None and estimator.omega_start is None and free:
+    if errors is not None and omega_start is None and free:
         wide = omega = _bounded(errors, plain)
     kinds = [design.transforms[entry.parameter] for entry in design.numeric
              if entry.kind != "residual"]  # fmt: skip

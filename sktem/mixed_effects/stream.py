@@ -10,7 +10,7 @@ from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import Stream, StreamState
-from sktem.mixed_effects.model import NO_ANNEALING
+from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.problem import Problem
 from sktem.schedules import Polynomial
 
@@ -47,7 +47,6 @@ class SubjectStream(StreamRunner):
                 "fixed has priors, which need fit: a stream of subjects does not know "
                 "how many there will be"
             )
-        problem.model.set_params(annealing=NO_ANNEALING)
 
     def on(self, problem: Problem) -> SubjectStream:
         """Return the stream with the subjects of another chunk."""
@@ -80,8 +79,8 @@ class SubjectStream(StreamRunner):
     def published(self, estimator):
         """Return the fitted attributes, which are about the subjects of this chunk."""
         params, s = self._stream(estimator).published(self.state)
-        attributes = estimator._of_params(self.problem, params, None)
-        return {**attributes, "statistics_": s}
+        fitted = FittedMixedEffects(self.problem, params, None, estimator.random_state)
+        return {**fitted.attributes(), "statistics_": s}
 
 
 def check_same_columns(layout, old) -> None:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.layout import group_rows, is_constant
+from sktem.mixed_effects.columns import is_constant
+from sktem.mixed_effects.layout import group_rows
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.rows.base import Rows
-from sktem.rows.checked import check_columns, checked_blocks
+from sktem.rows.checked import checked_blocks
 from sktem.sequences.blocks import (
     Roles,
     SequenceBlocks,
@@ -86,19 +87,17 @@ class Features(NamedTuple):
     names: list[str] | None
 
 
-def subject_blocks(estimator, source: Rows, y, groups, *, reset) -> SequenceBlocks:
-    """Return the subjects of rows, and set or check the columns of the estimator.
+def subject_blocks(source: Rows, y, groups, check) -> SequenceBlocks:
+    """Return the subjects of rows.
 
     Parameters
     ----------
-    estimator : NonlinearMixedEffectsRegressor
-        The estimator.
     source : Rows
         The rows.
     y, groups : str or int
         Names or indices of the columns of the observations and of the subjects.
-    reset : bool
-        Whether the columns are set.
+    check : callable
+        Notes or checks number and names of the other columns.
 
     Returns
     -------
@@ -112,36 +111,37 @@ def subject_blocks(estimator, source: Rows, y, groups, *, reset) -> SequenceBloc
     features = [j for j in range(source.n_columns) if j not in places]
     names = source.names
     names = None if names is None else [names[j] for j in features]
-    check_columns(estimator, Features(len(features), names), reset=reset)
+    check(Features(len(features), names))
     roles = SubjectRoles(places[0], places[1], np.array(features))
     return sequence_blocks(source, roles)
 
 
-def predicted_blocks(estimator, source: Rows, groups):
+def predicted_blocks(fitted, source: Rows, groups, check):
     """Return predictions of rows by blocks: an iterator, or a Dask array.
 
     Parameters
     ----------
-    estimator : NonlinearMixedEffectsRegressor
-        A fitted estimator.
+    fitted : FittedMixedEffects
+        The fit.
     source : Rows
         The rows. Columns with names may include others than those of the fit.
     groups : str, int or None
         Name or index of the column of the subjects.
+    check : callable
+        Checks number and names of the other columns.
     """
     place = None if groups is None else place_of(source, groups, "groups")
-    fitted, labels = estimator.fitted_, None
+    labels, names = None, fitted.problem.layout.names
     if place is not None and fitted.problem.labels.dtype.kind not in "biuf":
         labels = np.array([*fitted.problem.labels.tolist(), None], dtype=object)
         source = coded(source, place, partial(known_codes, labels[:-1]))
-    names = getattr(estimator, "feature_names_in_", None)
     if names is not None and source.names is not None:
         names = [name for name in names if name in source.names]
         features = [source.names.index(name) for name in names]
     else:
         names = None
         features = [j for j in range(source.n_columns) if j != place]
-    check_columns(estimator, Features(len(features), names), reset=False)
+    check(Features(len(features), names))
     if place is not None:
         fitted.modes()  # once, before copies go to workers
     function = partial(_predicted, fitted, features, place, labels)

@@ -9,12 +9,10 @@ from sktem.mixed_effects.floors import correlations
 __all__ = ["estimates_by_name", "summary_of"]
 
 
-def summary_of(estimator):
+def summary_of(fitted, errors, log_likelihood, aic, bic):
     """Return a data frame of estimates, and figures of the whole fit in its attrs."""
     from sktem.mixed_effects.summary_table import SummaryTable
 
-    fitted = estimator.fitted_
-    errors = estimator.standard_errors()
     estimates = estimates_by_name(fitted)
     shrinkage = fitted.shrinkage()
     names = list(errors)
@@ -31,11 +29,10 @@ def summary_of(estimator):
         },
         index=names,
     )
-    log_likelihood = estimator.log_likelihood()
     table.attrs = {
         "minus_two_log_likelihood": -2 * log_likelihood,
-        "aic": estimator.aic(),
-        "bic": estimator.bic(),
+        "aic": aic,
+        "bic": bic,
         "condition_number": _condition_number(fitted.covariance()),
         "epsilon_shrinkage": _epsilon_shrinkage(fitted),
         "n_subjects": len(fitted.rows),

@@ -11,6 +11,8 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.evaluation import individual_residuals
 from sktem.exceptions import FitWarning
+from sktem.mixed_effects.columns import InputSettings
+from sktem.mixed_effects.given_data import GivenData
 from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
 from sktem.mixed_effects.inference.node_numbers import (
@@ -350,6 +352,27 @@ def test_columns_by_name():
         bolus.fit(frame.drop(columns="subject").set_axis(["x", "y"], axis=1), y, groups)
     alone = line().set_params(max_iter=2, n_burn_in=1, tol=0)
     alone.fit(frame[["time"]], y, groups=groups)
+
+
+@pytest.mark.parametrize(
+    "names, covariates, expected",
+    [
+        (None, None, [0]),
+        (("weight", "X"), None, [1]),  # whatever the case
+        (("hours", "weight"), {"slope": ["weight"]}, [0]),  # the only one that is left
+        (("weight", "hours"), {"slope": 0}, [1]),
+        (("weight", "hours"), None, None),
+    ],
+)
+def test_inputs_that_nobody_names(names, covariates, expected):
+    settings = InputSettings("linear", None, covariates, None)
+    data = GivenData(np.zeros((3, 2)), names=names)
+    if expected is None:
+        with pytest.raises(ValueError, match="pass inputs, a list of 1 of them"):
+            settings.input_columns(STRUCTURAL_MODELS["linear"], data)
+    else:
+        found = settings.input_columns(STRUCTURAL_MODELS["linear"], data)
+        assert found == expected
 
 
 # ------------------------------------------------------------- data that say too little

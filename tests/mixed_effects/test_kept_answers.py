@@ -4,13 +4,14 @@ import numpy as np
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
-from sktem.mixed_effects.given_data import given
+from sktem.mixed_effects.given_data import given_records
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import (
     DRAWS_AT_ONCE,
     quadrature_draws,
 )
 from sktem.mixed_effects.problem import Problem
+from sktem.mixed_effects.settings import MixedEffectsSettings
 
 
 class Counted(OneCompartment):
@@ -29,11 +30,12 @@ def test_information_integrates_each_point_once():
         "ID": np.repeat(np.arange(n), 3), "TIME": np.tile([0.0, 1, 4], n),
         "AMT": np.tile([100.0, 0, 0], n), "DV": np.tile([0, 9.0, 7], n),
     }  # fmt: skip
-    settings = NonlinearMixedEffectsRegressor(
+    estimator = NonlinearMixedEffectsRegressor(
         structure, parameters={"VMAX": 5.0, "KM": 2.0, "V": 10.0}, omega=["VMAX", "V"],
         residual_error="proportional", fixed=["KM"],
     )  # fmt: skip
-    data = given(settings, read_nonmem(frame), reset=True)
+    settings = MixedEffectsSettings.of(vars(estimator))
+    data = given_records(settings, read_nonmem(frame))
     model, _, rows, *_ = Problem.of(settings, data)
     modes, covariances = np.log([[5.0, 10.0]] * n), [0.01 * np.eye(2)] * n
     draws = quadrature_draws(modes, np.array(covariances), 75)

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import integrate, stats
-from sklearn.base import clone
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import (
@@ -19,12 +18,13 @@ from sktem.mixed_effects.design import (
     MixedEffectsParams,
     NumericEntry,
 )
-from sktem.mixed_effects.given_data import given
+from sktem.mixed_effects.given_data import given_records
 from sktem.mixed_effects.m_step import Annealing, Moments
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.rows import GroupedRows, NamedColumns
+from sktem.mixed_effects.settings import MixedEffectsSettings
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS
 from sktem.mixed_effects.transforms import TRANSFORMS
 from sktem.samplers import ComponentWalk, positions
@@ -445,8 +445,9 @@ def test_compiled_records_equal_predictions(structure, psi):
         omega_start=0.1, fixed={"b": 0.1, **{f"omega2_{name}": 0.1 for name in psi}},
     )  # fmt: skip
     records = read_nonmem(frame)
-    data = given(clone(estimator), records, reset=True)
-    problem = Problem.of(estimator, data, as_given=True)
+    settings = MixedEffectsSettings.of(vars(estimator))
+    data = given_records(settings, records)
+    problem = Problem.of(settings, data, as_given=True)
     model, X = problem.model, problem.rows
     Z = draws_of(model, X, np.random.default_rng(0))
     values = dict(zip(psi, np.exp(Z).T, strict=True))

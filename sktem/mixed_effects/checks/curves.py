@@ -108,8 +108,8 @@ def individual_curves(
     rows = check_rows(estimator, X, y, groups, events, known=subjects is None)
     if rows.labels is None:
         raise ValueError("groups must be given: a curve belongs to a subject")
-    column = time_column(estimator, time)
-    if rows.records is not None and column != time_column(estimator):
+    column = time_column(rows.fitted, time)
+    if rows.records is not None and column != time_column(rows.fitted):
         raise ValueError("curves of records run along TIME")
     labels = rows.labels
     numbers = np.arange(len(labels))
@@ -129,7 +129,7 @@ def individual_curves(
     ends = all_times if rows.records is None else rows.records["TIME"]
     grid = np.linspace(ends.min(), ends.max(), int(n_points))
     kinds = np.zeros(len(rows.y)) if rows.kinds is None else rows.kinds
-    has_curve = ~rows.is_event(estimator)
+    has_curve = ~rows.is_event()
     if not has_curve.any():
         raise ValueError(f"events have no curves{OF_EVENTS}")
     several = len(np.unique(kinds[has_curve])) > 1
@@ -139,7 +139,7 @@ def individual_curves(
         for kind in np.unique(kinds[own]):
             index = np.flatnonzero(own & (kinds == kind))
             index = index[np.argsort(all_times[index], kind="stable")]
-            individual, population = rows.curves(estimator, index, column, grid)
+            individual, population = rows.curves(index, column, grid)
             curve = IndividualCurve(
                 labels.tolist()[number], all_times[index], rows.y[index], grid,
                 individual, population, int(kind) if several else None,

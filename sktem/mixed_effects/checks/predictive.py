@@ -296,17 +296,15 @@ def visual_predictive_check(
     if shares.ndim != 1 or not ((shares > 0) & (shares < 1)).all():
         raise ValueError(f"quantiles must be in (0, 1), got {quantiles!r}")
     check_level(level, n_simulations)
-    rows = check_rows(estimator, X, y, groups, events).values_of_kind(estimator, kind)
-    column = time_column(estimator, time)
+    rows = check_rows(estimator, X, y, groups, events).values_of_kind(kind)
+    column = time_column(rows.fitted, time)
     edges, bin_indices = bin_times(rows.X[:, column], bins)
     inside = bin_indices >= 0
     X, y, bin_indices = (part[inside] for part in (rows.X, rows.y, bin_indices))
     chosen = np.flatnonzero(inside)
     factors = np.ones(len(y))
     if prediction_corrected:
-        factors = prediction_factors(
-            rows.predicted(estimator)[inside], bin_indices, lower_bound
-        )
+        factors = prediction_factors(rows.predicted()[inside], bin_indices, lower_bound)
 
     def corrected(values):
         return lower_bound + factors * (values - lower_bound)
@@ -324,7 +322,7 @@ def visual_predictive_check(
     label = "Visual predictive check: blocks of simulated data sets"
     for first in counted(range(0, int(n_simulations), at_once), label):
         n_copies = min(at_once, int(n_simulations) - first)
-        drawn = limited(rows, rows.simulated(estimator, chosen, n_copies, rng))
+        drawn = limited(rows, rows.simulated(chosen, n_copies, rng))
         parts.append(percentiles(corrected(drawn)))
     # Among n + 1 exchangeable data sets, the chance to be below the r-th of the n
     # others is r / (n + 1): Weibull's positions make the level exact.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Integral
 from typing import NamedTuple
 
@@ -89,18 +88,18 @@ def individual_residuals(estimator, X, y=None, groups=None, *, events=None):
     True
     """
     rows = check_rows(estimator, X, y, groups, events, known=True)
-    return rows.spread_out(weighted_residuals(estimator, rows)[0])
+    return rows.spread_out(weighted_residuals(rows)[0])
 
 
-def weighted_residuals(estimator, rows):
+def weighted_residuals(rows):
     """Return individual weighted residuals of checked rows, and the predictions."""
-    if not estimator.residual_error_:
+    model = rows.fitted.model
+    if model.error is None or not model.error.names:
         raise ValueError("log_density has no residual error to weigh residuals with")
-    model = estimator.fitted_.model
     if np.any(model.error.on(rows).on_logarithms & (rows.y <= 0)):
         raise ValueError("y must be positive for the exponential error")
-    f = rows.predicted(estimator, individual=True)
-    return model.weighted_residuals(rows, f, estimator.params_), f
+    f = rows.predicted(individual=True)
+    return model.weighted_residuals(rows, f, rows.fitted.params), f
 
 
 def population_residuals(
@@ -176,17 +175,17 @@ def population_residuals(
     (True, True)
     """
     rows = check_rows(estimator, X, y, groups, events)
-    found = compared_residuals(estimator, rows, n_simulations, random_state)
+    found = compared_residuals(rows, n_simulations, random_state)
     return PopulationResiduals(*(rows.spread_out(values) for values in found))
 
 
-def compared_residuals(estimator, rows, n_simulations, random_state):
+def compared_residuals(rows, n_simulations, random_state):
     """Return the residuals of checked rows about their marginal distribution."""
-    residuals, used = np.full((3, len(rows.y)), np.nan), ~rows.is_event(estimator)
+    residuals, used = np.full((3, len(rows.y)), np.nan), ~rows.is_event()
     if used.any():
         rows = rows.where(used)
         residuals[:, used] = decorrelated(
-            rows, partial(rows.simulated, estimator), n_simulations, random_state
+            rows, rows.simulated, n_simulations, random_state
         )
     return PopulationResiduals(*residuals)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -12,11 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.choices import did_you_mean
 from sktem.compartments.models import CompartmentModel
 from sktem.mixed_effects.doubtful_values import has_error
-from sktem.mixed_effects.given_data import (
-    as_records,
-    checked_inputs,
-    given_records,
-)
+from sktem.mixed_effects.fitted import FittedMixedEffects
+from sktem.mixed_effects.given_data import as_records, checked_inputs
 from sktem.mixed_effects.outcomes import EventOutcome
 from sktem.mixed_effects.structural import StructuralModel
 
@@ -24,12 +22,13 @@ __all__ = [
     "OF_EVENTS",
     "CheckedRows",
     "check_level",
-    "check_mixed_effects",
     "check_rows",
-    "column_name",
+    "fitted_of",
     "limited",
     "rows_of_kind",
+    "rows_of_records",
     "time_column",
+    "time_name",
     "with_means",
     "with_times",
 ]
@@ -45,6 +44,8 @@ class CheckedRows(NamedTuple):
 
     Attributes
     ----------
+    fitted : FittedMixedEffects
+        The fit.
     X : ndarray of shape (n_rows, n_features)
         Inputs and covariates.
     y : ndarray of shape (n_rows,)
@@ -61,6 +62,7 @@ class CheckedRows(NamedTuple):
         The record of each given row, -1 for those of other subjects.
     """
 
+    fitted: FittedMixedEffects
     X: np.ndarray
     y: np.ndarray
     subjects: np.ndarray
@@ -86,17 +88,17 @@ class CheckedRows(NamedTuple):
         """Side of bounds, 0 for values, or None."""
         return None if self.records is None else self.records["CENS"][self.used]
 
-    def values_of_kind(self, estimator, kind=None) -> CheckedRows:
+    def values_of_kind(self, kind=None) -> CheckedRows:
         """Return the rows of a kind or several, None for the only one but events."""
-        shown = ~self.is_event(estimator)
+        shown = ~self.is_event()
         chosen = rows_of_kind(self.kinds, kind, shown)
         if not chosen.any():
             raise ValueError(f"the observations are events{OF_EVENTS}")
         return self.where(chosen)
 
-    def means_of_kind(self, estimator, kind=None) -> CheckedRows:
+    def means_of_kind(self, kind=None) -> CheckedRows:
         """Return the rows of a kind whose predictions are means."""
-        return self.where(with_means(self.kinds, self.has_mean(estimator), kind))
+        return self.where(with_means(self.kinds, self.has_mean(), kind))
 
     def where(self, chosen) -> CheckedRows:
         """Return some of the rows."""
@@ -109,52 +111,48 @@ class CheckedRows(NamedTuple):
             used=used,
         )
 
-    def is_event(self, estimator):
+    def is_event(self):
         """Return which rows are events, which have no curve, scatter or residual."""
-        error = estimator.fitted_.model.error
+        error = self.fitted.model.error
         if error is None:
             return np.zeros(len(self.y), dtype=bool)
         return has_error(error, self, EventOutcome)
 
-    def has_mean(self, estimator):
+    def has_mean(self):
         """Return which rows have a prediction that is the mean of the observation."""
-        error = estimator.fitted_.model.error
+        error = self.fitted.model.error
         means = True if error is None else error.on(self).has_mean
         return np.broadcast_to(means, len(self.y))
 
-    def predicted(self, estimator, individual=False):
+    def predicted(self, individual=False):
         """Predict, with random effects of zero or the modes of known subjects."""
-        fitted = estimator.fitted_
         if self.records is None:
-            return fitted.predict(self.X, self.groups if individual else None)
-        data = given_records(estimator, self.records, every=True)
-        return fitted.predict_records(data, individual)[self.used]
+            return self.fitted.predict(self.X, self.groups if individual else None)
+        data = self.fitted.problem.given_records(self.records, every=True)
+        return self.fitted.predict_records(data, individual)[self.used]
 
-    def simulated(self, estimator, chosen, n_copies, rng):
+    def simulated(self, chosen, n_copies, rng):
         """Draw data sets of chosen rows, all of their subjects being new."""
-        fitted = estimator.fitted_
         if self.records is None:
             subjects = self.subjects[chosen] - self.subjects[chosen].min(initial=0)
             first = np.arange(n_copies)[:, None] * (subjects.max() + 1)
             X = np.tile(self.X[chosen], (n_copies, 1))
-            drawn = fitted.simulate(X, (first + subjects).ravel(), rng)
+            drawn = self.fitted.simulate(X, (first + subjects).ravel(), rng)
             return _finite(drawn.reshape(n_copies, -1))
         wanted = np.unique(self.subjects[chosen])
         records = self.records.take(np.tile(wanted, n_copies))
-        data = given_records(estimator, records, every=True)
-        values = fitted.simulate_records(data, rng).reshape(n_copies, -1)
+        data = self.fitted.problem.given_records(records, every=True)
+        values = self.fitted.simulate_records(data, rng).reshape(n_copies, -1)
         # The records of the chosen subjects, among which the rows are.
         all_rows = np.flatnonzero(np.isin(self.records.subject_of_record, wanted))
         rows = np.flatnonzero(self.used)[chosen]
         return _finite(values[:, np.searchsorted(all_rows, rows)])
 
-    def curves(self, estimator, chosen, column, grid):
+    def curves(self, chosen, column, grid):
         """Return the individual curve of one subject and that of the population.
 
         Parameters
         ----------
-        estimator : NonlinearMixedEffectsRegressor
-            The fit.
         chosen : ndarray of int
             Rows of the subject, all of one kind.
         column : int
@@ -162,17 +160,17 @@ class CheckedRows(NamedTuple):
         grid : ndarray
             Values of it.
         """
-        fitted, kinds = estimator.fitted_, (True, False)
+        kinds = True, False
         if self.records is not None:
             records, is_new = self._with_times(chosen[0], grid)
-            data = given_records(estimator, records, every=True)
-            return [fitted.predict_records(data, kind)[is_new] for kind in kinds]
+            data = self.fitted.problem.given_records(records, every=True)
+            return [self.fitted.predict_records(data, kind)[is_new] for kind in kinds]
         times = self.X[chosen, column]
         before = np.searchsorted(times, grid, side="right") - 1
         inputs = self.X[chosen[np.maximum(before, 0)]]
         inputs[:, column] = grid
         labels = self.groups[chosen[:1]].repeat(len(grid))
-        return [fitted.predict(inputs, labels if kind else None) for kind in kinds]
+        return [self.fitted.predict(inputs, labels if kind else None) for kind in kinds]
 
     def _with_times(self, row, grid):
         """Return the records of the subject of a row and others at times, and which."""
@@ -257,33 +255,30 @@ def check_level(level, n_simulations):
         )
 
 
-def check_mixed_effects(estimator, attribute="params_"):
-    """Raise an error unless this is a fitted mixed-effects estimator."""
+def fitted_of(estimator, attribute="fitted_") -> FittedMixedEffects:
+    """Return the fit of an estimator, which has to be a mixed-effects one."""
     if not hasattr(estimator, "individual_parameters"):
         raise TypeError(
             "estimator must be a NonlinearMixedEffectsRegressor, got "
             f"{type(estimator).__name__}"
         )
     check_is_fitted(estimator, attribute)
+    return estimator.fitted_
 
 
 def check_rows(
     estimator, X, y=None, groups=None, events=None, *, known=False
 ) -> CheckedRows:
     """Check data for a fitted estimator and drop rows with a missing observation."""
-    check_mixed_effects(estimator)
-    random = list(estimator.random_effects_)
-    if (indexed := as_records(estimator, X, y, groups, events)) is not None:
-        data = given_records(estimator, *indexed)
-        used, (labels, subjects) = data.records.observed, data.groups
-        rows = CheckedRows(
-            data.X[used], data.y[used], subjects[used], labels, used, data.records,
-            data.rows,
-        )  # fmt: skip
+    fitted, random = fitted_of(estimator), estimator.random_effects_
+    inputs = fitted.problem.settings.inputs
+    if (indexed := as_records(inputs.model, X, y, groups, events)) is not None:
+        rows = rows_of_records(fitted, *indexed)
     else:
         if groups is None and random:
             raise ValueError(f"groups must be given: {random} have random effects")
-        rows = _observed_rows(estimator, X, y, groups)
+        check = partial(checked_inputs, estimator, inputs)
+        rows = _observed_rows(fitted, X, y, groups, check)
     if known and random:
         fitted_labels = set(estimator.groups_.tolist())
         unknown = [one for one in rows.labels.tolist() if one not in fitted_labels]
@@ -295,7 +290,17 @@ def check_rows(
     return rows
 
 
-def _observed_rows(estimator, X, y, groups) -> CheckedRows:
+def rows_of_records(fitted, records, places) -> CheckedRows:
+    """Return the records with an observation, given that of each given row."""
+    data = fitted.problem.given_records(records, places)
+    used, (labels, subjects) = data.records.observed, data.groups
+    return CheckedRows(
+        fitted, data.X[used], data.y[used], subjects[used], labels, used, data.records,
+        data.rows,
+    )  # fmt: skip
+
+
+def _observed_rows(fitted, X, y, groups, check) -> CheckedRows:
     """Return the rows of an array or a table that have an observation."""
     if y is None:
         raise ValueError("y must be given, unless X are records")
@@ -308,26 +313,26 @@ def _observed_rows(estimator, X, y, groups) -> CheckedRows:
     used = ~np.isnan(y)
     if not used.any():
         raise ValueError("no row has an observation")
-    X = checked_inputs(estimator, _safe_indexing(X, np.flatnonzero(used)))
+    X = check(_safe_indexing(X, np.flatnonzero(used)))
     if groups is None:
-        return CheckedRows(X, y[used], np.arange(len(X)), None, used)
+        return CheckedRows(fitted, X, y[used], np.arange(len(X)), None, used)
     groups = np.asarray(groups)
     if groups.ndim != 1:
         raise ValueError(f"groups must have shape (n_rows,), got {groups.shape}")
     labels, subjects = np.unique(groups[used], return_inverse=True)
-    return CheckedRows(X, y[used], subjects, labels, used)
+    return CheckedRows(fitted, X, y[used], subjects, labels, used)
 
 
-def time_column(estimator, time=None) -> int:
+def time_column(fitted, time=None) -> int:
     """Return the position of the time column: by name or index, or the last input."""
-    n_columns = estimator.n_features_in_
-    names = list(getattr(estimator, "feature_names_in_", ()))
+    layout = fitted.problem.layout
+    n_columns, names = layout.n_columns, list(layout.names or ())
     if time is None:
-        if (used := _library_inputs(estimator)) is not None:
+        if (used := _library_inputs(fitted)) is not None:
             return used[-1][0]
         if n_columns == 1:
             return 0
-        if isinstance(estimator.fitted_.model.structure, CompartmentModel):
+        if isinstance(fitted.model.structure, CompartmentModel):
             return names.index("TIME")
         raise ValueError(
             f"time must name one of the {n_columns} columns of X: the model is a "
@@ -345,18 +350,17 @@ def time_column(estimator, time=None) -> int:
     )
 
 
-def column_name(estimator, column):
-    """Return the name of a column: of the data frame, of the input, or its index."""
-    names = getattr(estimator, "feature_names_in_", None)
+def time_name(fitted, time=None) -> str:
+    """Return the name of the time column: in X, of the input, or its index."""
+    column, names = time_column(fitted, time), fitted.problem.layout.names
     if names is not None:
         return str(names[column])
-    inputs = dict(_library_inputs(estimator) or ())
+    inputs = dict(_library_inputs(fitted) or ())
     return inputs.get(column, f"column {column}")
 
 
-def _library_inputs(estimator):
+def _library_inputs(fitted):
     """Return column and name of each input of a fitted library model, else None."""
-    fitted = estimator.fitted_
     structure, columns = fitted.model.structure, fitted.problem.layout.inputs
     if not isinstance(structure, StructuralModel):
         return None

@@ -15,6 +15,7 @@ from sktem.mixed_effects.checks.rows import (
     check_level,
     check_rows,
     rows_of_kind,
+    rows_of_records,
     with_times,
 )
 from sktem.progress import counted
@@ -148,7 +149,7 @@ def kaplan_meier_check(
     check_level(level, n_simulations)
     check_number("n_times", n_times, Integral, 1)
     rows = check_rows(estimator, X, y, groups, events)
-    chosen = rows_of_kind(rows.kinds, kind, rows.is_event(estimator))
+    chosen = rows_of_kind(rows.kinds, kind, rows.is_event())
     if rows.records is None or not chosen.any():
         raise ValueError("there are no records of events")
     rows = rows.where(chosen)
@@ -159,7 +160,7 @@ def kaplan_meier_check(
     ends, happened, last, is_end = _first_events(rows)
     times = np.linspace(0.0, last.max(), n_times + 1)
     seen = np.where(is_end, last, last.max())
-    design = _design(estimator, rows, seen, times[1:])
+    design = _design(rows, seen, times[1:])
     rng = np.random.default_rng(seed_sequence(random_state))
     at_once = max(1, ROWS_AT_ONCE // (NODES * len(design.records)))
     shares = []
@@ -167,7 +168,7 @@ def kaplan_meier_check(
     for first in counted(range(0, int(n_simulations), at_once), label):
         n_copies = min(at_once, int(n_simulations) - first)
         everything = np.arange(len(design.y))
-        drawn = design.simulated(estimator, everything, n_copies, rng)
+        drawn = design.simulated(everything, n_copies, rng)
         passed = _simulated_events(design, drawn == 1, rng)
         followed = _drawn_ends(last, is_end, rng.random(passed.shape))
         shares += [
@@ -212,7 +213,7 @@ def _drawn_ends(last, is_end, uniforms):
     return np.where(is_end, last, drawn)
 
 
-def _design(estimator, rows, followed, times):
+def _design(rows, followed, times):
     """Return records that ask for events up to times, as long as subjects are seen."""
     records = rows.records.take(np.unique(rows.subjects))
     own_times = [np.r_[times[times < end], end] for end in followed]
@@ -229,9 +230,8 @@ def _design(estimator, rows, followed, times):
     changes["EVID"] = np.where(held, 2.0, changes["EVID"])
     changes["MDV"] = np.where(held, 1.0, changes["MDV"])
     changes["TIME"] = time
-    found = check_rows(
-        estimator, records.copied(source, offsets, records.labels, changes)
-    )
+    records = records.copied(source, offsets, records.labels, changes)
+    found = rows_of_records(rows.fitted, records, None)
     return found.where(found.kinds == kind)
 
 

@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 
 from sktem.mixed_effects.checks.curves import individual_curves
-from sktem.mixed_effects.checks.rows import check_rows, column_name, time_column
+from sktem.mixed_effects.checks.rows import check_rows, time_name
 from sktem.plotting.panels import load_pyplot, make_panels
 
 __all__ = ["IndividualFitDisplay"]
@@ -118,7 +118,7 @@ class IndividualFitDisplay:
             estimator, X, y, groups, events=events, time=time, subjects=subjects,
             n_points=n_points,
         )  # fmt: skip
-        label = column_name(estimator, time_column(estimator, time))
+        label = time_name(estimator.fitted_, time)
         return cls(curves, xlabel=label).plot(
             ax=ax, scatter_kwargs=scatter_kwargs, line_kwargs=line_kwargs
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.choices import check_names
-from sktem.mixed_effects.checks.rows import check_mixed_effects
+from sktem.mixed_effects.checks.rows import fitted_of
 from sktem.mixed_effects.run import ANNEALED, AVERAGED, FALLING
 from sktem.mixed_effects.summary import estimates_by_name
 from sktem.plotting.panels import load_pyplot, make_panels
@@ -105,8 +105,7 @@ class ParameterTraceDisplay:
         ParameterTraceDisplay
             The display, drawn.
         """
-        check_mixed_effects(estimator, "trace_")
-        fitted = estimator.fitted_
+        fitted = fitted_of(estimator, "trace_")
         estimates = estimates_by_name(fitted)
         traces = {
             key: fitted.natural_scale(key)(path)

@@ -106,11 +106,11 @@ class PredictionDisplay:
             The display, drawn.
         """
         rows = check_rows(estimator, X, y, groups, events, known=True)
-        rows = rows.means_of_kind(estimator, kind)
+        rows = rows.means_of_kind(kind)
         individual = None
         if estimator.random_effects_:
-            individual = rows.predicted(estimator, individual=True)
-        display = cls(rows.y, rows.predicted(estimator), individual)
+            individual = rows.predicted(individual=True)
+        display = cls(rows.y, rows.predicted(), individual)
         return display.plot(
             ax=ax, scatter_kwargs=scatter_kwargs, line_kwargs=line_kwargs
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.mixed_effects.checks.predictive import visual_predictive_check
-from sktem.mixed_effects.checks.rows import column_name, time_column
+from sktem.mixed_effects.checks.rows import time_name
 from sktem.plotting.panels import load_pyplot, make_panels
 
 __all__ = ["VisualPredictiveCheckDisplay"]
@@ -150,7 +150,7 @@ class VisualPredictiveCheckDisplay:
             lower_bound=lower_bound,
             random_state=random_state,
         )
-        label = column_name(estimator, time_column(estimator, time))
+        label = time_name(estimator.fitted_, time)
         return cls(check, xlabel=label).plot(scatter=scatter, ax=ax)
 
     def plot(self, *, scatter=True, ax=None):

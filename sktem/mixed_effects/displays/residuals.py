@@ -13,7 +13,7 @@ from sktem.mixed_effects.checks.residuals import (
     compared_residuals,
     weighted_residuals,
 )
-from sktem.mixed_effects.checks.rows import check_rows, column_name, time_column
+from sktem.mixed_effects.checks.rows import check_rows, time_column, time_name
 from sktem.plotting.panels import load_pyplot, make_panels
 
 __all__ = ["ResidualDisplay", "Residuals"]
@@ -167,24 +167,20 @@ class ResidualDisplay:
             raise ValueError(f"kinds must be among {list(NAMES)}, got {kinds!r}")
         check_names("kinds", kinds, NAMES, "residuals")
         rows = check_rows(estimator, X, y, groups, events, known="iwres" in kinds)
-        rows = rows.values_of_kind(estimator, kind)
-        column = time_column(estimator, time)
+        rows, column = rows.values_of_kind(kind), time_column(rows.fitted, time)
         residuals, population = [], None
         for name in kinds:
             if name == "iwres":
-                values, at = weighted_residuals(estimator, rows)
+                values, at = weighted_residuals(rows)
                 of_what = "individual prediction"
             else:
                 if population is None:
-                    population = compared_residuals(
-                        estimator, rows, n_simulations, random_state
-                    )
+                    population = compared_residuals(rows, n_simulations, random_state)
                 values = population.npde if name == "npde" else population.weighted
                 at, of_what = population.mean, "population mean"
             residuals.append(Residuals(NAMES[name], values, at, of_what))
-        display = cls(
-            rows.X[:, column], residuals, xlabel=column_name(estimator, column)
-        )
+        label = time_name(rows.fitted, time)
+        display = cls(rows.X[:, column], residuals, xlabel=label)
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, *, ax=None, **kwargs):

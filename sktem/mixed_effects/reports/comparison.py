@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2
 
-from sktem.mixed_effects.checks.rows import check_mixed_effects
+from sktem.mixed_effects.checks.rows import fitted_of
 
 __all__ = ["LikelihoodRatio", "compare", "likelihood_ratio_test"]
 
@@ -156,15 +156,14 @@ def likelihood_ratio_test(smaller, larger) -> LikelihoodRatio:
 
 def _check_same_data(fits):
     """Raise an error unless fits have as many subjects and observations."""
-    for fit in fits:
-        check_mixed_effects(fit, "fitted_")
-    sizes = {(len(f.fitted_.rows), int(f.fitted_.rows.n_rows)) for f in fits}
+    rows_of_fits = [fitted_of(fit).rows for fit in fits]
+    sizes = {(len(rows), int(rows.n_rows)) for rows in rows_of_fits}
     if len(sizes) != 1:
         raise ValueError(
             "fits must be of the same data, got numbers of subjects and observations "
             f"{sorted(sizes)}"
         )
-    all_rows = [f.fitted_.rows for f in fits if f.fitted_.rows.in_memory]
+    all_rows = [rows for rows in rows_of_fits if rows.in_memory]
     if not all(
         np.array_equal(getattr(rows, name), getattr(all_rows[0], name))
         for rows in all_rows

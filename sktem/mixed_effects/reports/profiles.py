@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from sktem.choices import check_names
 from sktem.mixed_effects.ascent import Resolution, likelihood_at
-from sktem.mixed_effects.checks.rows import check_mixed_effects
+from sktem.mixed_effects.checks.rows import fitted_of
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.node_numbers import covariance_of
 from sktem.mixed_effects.inference.standard_errors import at_bounds
@@ -120,8 +120,7 @@ def profile_likelihood(
     >>> bool(low < line.omega_[0, 0] < high)
     True
     """
-    check_mixed_effects(estimator, "fitted_")
-    fitted = estimator.fitted_
+    fitted = fitted_of(estimator)
     vector = fitted.vector
     check_names("name", [name], vector.names, "parameters")
     if not 0 < level < 1:

@@ -9,7 +9,7 @@ from joblib import Parallel, delayed
 
 from sktem.e_step.random import seed_sequence
 from sktem.mixed_effects.ascent import Resolution, ascend
-from sktem.mixed_effects.checks.rows import check_mixed_effects
+from sktem.mixed_effects.checks.rows import fitted_of
 from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.summary import estimates_by_name
 from sktem.progress import counted
@@ -69,7 +69,7 @@ def bootstrap(estimator, n_samples=200, *, n_jobs=None, random_state=None):
     """
     from pandas import DataFrame
 
-    fitted = _checked(estimator, n_samples)
+    fitted = _checked(fitted_of(estimator), n_samples)
     n = len(fitted.rows)
     seeds = seed_sequence(random_state).spawn(n_samples)
     tasks = [(fitted, np.random.default_rng(seed), n) for seed in seeds]
@@ -163,7 +163,7 @@ def sampling_importance_resampling(
     """
     from pandas import DataFrame
 
-    fitted = _checked(estimator, n_draws)
+    fitted = _checked(fitted_of(estimator), n_draws)
     if not 0 < n_resamples <= n_draws:
         raise ValueError(
             f"n_resamples must be between 1 and n_draws={n_draws}, got {n_resamples!r}"
@@ -202,12 +202,10 @@ def _log_posterior(fitted, params):
     return value + log_prior(fitted.vector, params)[0]
 
 
-def _checked(estimator, count):
-    """Return the fit of an estimator that can be resampled."""
-    check_mixed_effects(estimator, "fitted_")
+def _checked(fitted, count):
+    """Return a fit, which has to be one that can be resampled."""
     if not isinstance(count, Integral) or count < 1:
         raise ValueError(f"the number of samples must be positive, got {count!r}")
-    fitted = estimator.fitted_
     if fitted.model.design.n_latents == 0:
         raise ValueError("there are no random effects: there is nothing to resample")
     if not fitted.rows.in_memory:

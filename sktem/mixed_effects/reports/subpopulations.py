@@ -164,10 +164,10 @@ def subpopulations(
         raise ValueError(f"n_classes must be an integer above 1, got {n_classes!r}")
     parameters = list(listed(parameters))
     check_names("parameters", parameters, list(estimator.parameters), "parameters")
-    single = clone(estimator).fit(X, y, groups, events)
-    if single.fitted_.model.design.n_latents == 0:
+    fitted = clone(estimator).fit(X, y, groups, events).fitted_
+    if fitted.model.design.n_latents == 0:
         raise ValueError("subpopulations are for models with random effects")
-    fitted, indexed = single.fitted_, as_records(estimator, X, y, groups, events)
+    indexed = as_records(estimator.model, X, y, groups, events)
     columns = X if indexed is None else indexed[0]
     of_class = _of_class(fitted, class_covariates, columns, groups)
     model, rows, effects = _in_classes(fitted, parameters, int(n_classes))
@@ -198,7 +198,7 @@ def subpopulations(
         np.exp(mixture.params(best.x)[1]).mean(axis=1)[mixture.order(best.x)],
         DataFrame({"estimate": estimates[1], "standard_error": errors}, estimates[0]),
         np.exp(by_class - log_likelihoods).T[:, mixture.order(best.x)],
-        single.groups_,
+        fitted.problem.labels,
         float(log_likelihoods.sum()),
         converged,
     )

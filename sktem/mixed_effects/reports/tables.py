@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from sktem.mixed_effects.checks.residuals import decorrelated
-from sktem.mixed_effects.checks.rows import check_mixed_effects
+from sktem.mixed_effects.checks.rows import fitted_of
 from sktem.mixed_effects.doubtful_values import has_error
 from sktem.mixed_effects.inference.linearized import linearized_residuals
 from sktem.mixed_effects.outcomes import EventOutcome, Outcome
@@ -67,8 +67,7 @@ def output_table(estimator, *, n_simulations=None, random_state=None):
     """
     from pandas import DataFrame
 
-    check_mixed_effects(estimator, "fitted_")
-    fitted = estimator.fitted_
+    fitted = fitted_of(estimator)
     rows, model, design = fitted.rows, fitted.model, fitted.model.design
     if model.error is None:
         raise ValueError("log_density has no residuals to tabulate")

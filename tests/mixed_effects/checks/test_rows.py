@@ -14,8 +14,8 @@ from sktem.evaluation import (
 )
 from sktem.mixed_effects.checks.rows import (
     check_rows,
-    column_name,
     time_column,
+    time_name,
 )
 from tests.mixed_effects.fits import bolus_fit, bolus_rows, line_fit, line_rows
 
@@ -77,12 +77,12 @@ def test_rows_that_are_kept():
 
 
 def test_time_column():
-    assert time_column(bolus_fit()) == 1
-    assert time_column(bolus_fit(), 0) == 0
-    assert time_column(line_fit()) == 0
+    assert time_column(bolus_fit().fitted_) == 1
+    assert time_column(bolus_fit().fitted_, 0) == 0
+    assert time_column(line_fit().fitted_) == 0
     for wrong in (2, -1, True, "time", 1.0):
         with pytest.raises(ValueError, match="time must name a column of X: numbers"):
-            time_column(bolus_fit(), wrong)
+            time_column(bolus_fit().fitted_, wrong)
 
 
 def test_names_of_columns_without_a_data_frame():
@@ -91,8 +91,8 @@ def test_names_of_columns_without_a_data_frame():
         "one_compartment_iv", inputs=[2, 0], parameters={"V": 10.0, "CL": 2.0}, tol=0,
         max_iter=2, n_burn_in=1, random_state=0,
     ).fit(X[:, [1, 0, 0]], y, groups=groups)  # fmt: skip
-    assert time_column(fit) == 0
-    names = [column_name(fit, column) for column in range(3)]
+    assert time_column(fit.fitted_) == 0
+    names = [time_name(fit.fitted_, column) for column in range(3)]
     assert names == ["time", "column 1", "dose"]
 
 
@@ -109,12 +109,14 @@ def test_columns_by_name():
     own = NonlinearMixedEffectsRegressor(
         bolus_by_name, n_burn_in=2, random_state=0, **options | {"max_iter": 4}
     ).fit(frame, y, groups=names)
-    assert time_column(library) == time_column(own, "time") == 1
-    assert [column_name(own, column) for column in range(3)] == list(frame.columns)
+    assert time_column(library.fitted_) == time_column(own.fitted_, "time") == 1
+    assert [time_name(own.fitted_, column) for column in range(3)] == list(
+        frame.columns
+    )
     with pytest.raises(ValueError, match="time must name one of the 3 columns"):
-        time_column(own)
+        time_column(own.fitted_)
     with pytest.raises(ValueError, match=r"a column of X: \['weight', 'time'"):
-        time_column(own, "hours")
+        time_column(own.fitted_, "hours")
 
     data = frame, y, names
     np.testing.assert_allclose(

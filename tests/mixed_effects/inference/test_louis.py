@@ -12,7 +12,7 @@ from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import ODE, OneCompartment, read_nonmem
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.fitted import FittedMixedEffects
-from sktem.mixed_effects.given_data import given
+from sktem.mixed_effects.given_data import given_records
 from sktem.mixed_effects.inference import conditional
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import (
@@ -25,6 +25,7 @@ from sktem.mixed_effects.inference.observed_information import (
 )
 from sktem.mixed_effects.last_climb import LastClimb
 from sktem.mixed_effects.problem import Problem
+from sktem.mixed_effects.settings import MixedEffectsSettings
 from tests.oracles import LIMIT
 
 BOLUS = {"model": "one_compartment_iv", "inputs": [0, 1]}
@@ -230,11 +231,12 @@ def absorption(model):
     CL = 1.5 * np.exp(0.3 * rng.standard_normal(n))
     f = closed.predict(frame, {"CL": CL, "V": 30.0, "KA": 1.5})
     frame["DV"] = f * (1 + 0.1 * rng.standard_normal(6 * n))
-    settings = NonlinearMixedEffectsRegressor(
+    estimator = NonlinearMixedEffectsRegressor(
         model, parameters={"CL": 1.5, "V": 30.0, "KA": 1.5}, omega=["CL"],
         residual_error="proportional", fixed={"b": 0.1},
     )  # fmt: skip
-    problem = Problem.of(settings, given(settings, read_nonmem(frame), reset=True))
+    settings = MixedEffectsSettings.of(vars(estimator))
+    problem = Problem.of(settings, given_records(settings, read_nonmem(frame)))
     return problem, problem.model.start._replace(
         coefficients=np.log([1.5]), numeric=np.log([30.0, 1.5]),
         omega=np.array([[0.09]]), sigma=np.array([0.0, 0.1]),
