@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.tables import n_columns_of
-from sktem.hidden_markov.given import TableReader
+from sktem.hidden_markov.given import BlockReader, TableReader
 from sktem.hidden_markov.logit_chain import CovariateScale
 from sktem.hidden_markov.long_sequence import LongSequence
 from sktem.hidden_markov.rows import ObservedSequences
@@ -40,20 +40,14 @@ class SeriesRoles(Roles):
     ----------
     groups : int
         Column of the labels.
-    features, covariates : ndarray of int
-        Columns of what is observed, and of the covariates of transitions.
-    emission : Emission
-        What is observed given a state.
-    table : Table or None
-        How labels of features become numbers.
+    reader : BlockReader
+        What is read of the others.
     """
 
-    def __init__(self, groups, features, covariates, emission, table):
+    def __init__(self, groups, reader):
         self.groups = groups
-        self.features = features
-        self.covariates = covariates
-        self.emission = emission
-        self.table = table
+        self.reader = reader
+        self.features = reader.features
 
     def summary(self, block):
         """Return labels, numbers of rows, moments of covariates, observed features."""
@@ -64,38 +58,20 @@ class SeriesRoles(Roles):
         firsts = labels[offsets[:-1]]
         if len(np.unique(firsts)) < len(firsts):
             offsets_of(len(labels), groups=labels)  # raises, and names a label
-        X = self._encoded(block)
-        self.emission.check(X)
-        Z = self._columns(block, self.covariates)
-        if np.isnan(Z).any():
-            raise ValueError("Input covariates contains NaN.")
-        moments = Z.min(axis=0), Z.max(axis=0), Z.sum(axis=0)
-        n_observed = np.count_nonzero(~np.isnan(X), axis=0)
-        return firsts, np.diff(offsets), *moments, n_observed
+        X, Z = self.reader.observed(block), self.reader.regressors(block)
+        return firsts, np.diff(offsets), *self.reader.moments(X, Z)
 
     def grouped(self, block) -> ObservedSequences:
         """Return the sequences of a block of rows."""
-        offsets = _offsets(block[:, self.groups])
-        X = self._encoded(block)
-        if self.emission.order:
-            X = self.emission.with_lags(X, offsets)
-        Z = self._columns(block, self.covariates) if len(self.covariates) else None
-        return ObservedSequences(offsets, X, None, Z)
+        reader, offsets = self.reader, _offsets(block[:, self.groups])
+        X, Z = reader.observed(block), reader.regressors(block)
+        if reader.emission.order:
+            X = reader.emission.with_lags(X, offsets)
+        return ObservedSequences(offsets, X, None, Z if Z.shape[1] else None)
 
     def gathered(self, extras):
         """Return ranges and sums of the covariates, and counts of observed features."""
-        low, high, sums, counts = (np.array(x) for x in zip(*extras, strict=True))
-        ranges = low.min(0), high.max(0), sums.sum(0)
-        return {"covariate_range": ranges, "n_observed": counts.sum(0)}
-
-    def _encoded(self, block):
-        """Return the features, with codes for labels."""
-        X = self._columns(block, self.features)
-        return X if self.table is None else self.table.encode(X)
-
-    @staticmethod
-    def _columns(block, columns):
-        return np.ascontiguousarray(block[:, columns], dtype=np.float64)
+        return self.reader.gathered(extras)
 
 
 def _offsets(labels):
@@ -167,17 +143,17 @@ class SeriesColumns(NamedTuple):
         source, table = self.source, reader.table
         if table is not None:
             source, table = table.read(source, self.features), table.of_codes()
-        what = reader.emission, table
-        columns = (np.array(self.features), np.array(self.covariates, int), *what)
+        columns = np.array(self.features), np.array(self.covariates, int)
+        what = BlockReader(*columns, reader.emission, table)
         if self.groups is not None:
-            roles = SeriesRoles(self.groups, *columns)
+            roles = SeriesRoles(self.groups, what)
             return sequence_blocks(source, roles, allow_nan=True)
         if source.is_remote:
             raise ValueError(
                 "a Dask collection needs groups, the name or the index of its column "
                 "of labels of sequences, which one partition has as a whole"
             )
-        return LongSequence(source, *columns)
+        return LongSequence(source, what)
 
 
 def scale_of(X, centre=None) -> CovariateScale | None:
@@ -198,10 +174,8 @@ def scale_of(X, centre=None) -> CovariateScale | None:
 
 def n_covariates_of(X) -> int:
     """Return the number of covariates of sequences."""
-    if isinstance(X, LongSequence):
-        return len(X.covariates)
     if not X.in_memory:
-        return len(X.roles.covariates)
+        return len(X.covariate_range[0])
     return 0 if X.covariates is None else X.covariates.shape[1]
 
 

@@ -82,19 +82,19 @@ class FittedSequences(NamedTuple):
     def attributes(self) -> dict:
         """Return the fitted attributes of an estimator that give the parameters."""
         probabilities, K = self.params.chain, self.model.chain.n_states
+        centre = np.empty(0) if self.centre is None else self.centre
+        slopes = probabilities.slopes if len(centre) else np.empty((K, K, 0))
         attributes = {
             "n_states_": K,
             "start_": probabilities.start,
             "transitions_": probabilities.transitions,
             "emission_params_": self.params.emission,
             "emission_": self.model.emission,
+            "transition_coefficients_": slopes,
+            "covariates_mean_": centre,
         }
         if self.longest is not None:
             attributes["durations_"] = probabilities.durations
-        none = self.centre is None
-        slopes = np.empty((K, K, 0)) if none else probabilities.slopes
-        attributes["transition_coefficients_"] = slopes
-        attributes["covariates_mean_"] = np.empty(0) if none else self.centre
         return attributes
 
     def _parts(self, X: ObservedSequences):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import _num_samples
@@ -16,6 +17,7 @@ from sktem.hidden_markov.rows import ObservedSequences
 from sktem.validation import without_mask
 
 __all__ = [
+    "BlockReader",
     "TableReader",
     "check_enough",
     "check_ignored",
@@ -111,6 +113,49 @@ class TableReader:
         if self.table is None:
             return rows
         return self.table.decode(rows, None if is_frame(like) else names, like)
+
+
+class BlockReader(NamedTuple):
+    """Columns of blocks of rows in the order of time, and codes of their labels.
+
+    Attributes
+    ----------
+    features, covariates : ndarray of int
+        Columns of what is observed, and of the covariates of transitions.
+    emission : Emission
+        What is observed given a state.
+    table : Table or None, default=None
+        How labels of features become numbers.
+    """
+
+    features: np.ndarray
+    covariates: np.ndarray
+    emission: Emission
+    table: Table | None = None
+
+    def observed(self, block) -> np.ndarray:
+        """Return the features, with codes for labels."""
+        X = np.ascontiguousarray(block[:, self.features], dtype=np.float64)
+        return X if self.table is None else self.table.encode(X)
+
+    def regressors(self, block) -> np.ndarray:
+        """Return the covariates."""
+        return np.ascontiguousarray(block[:, self.covariates], dtype=np.float64)
+
+    def moments(self, X, Z) -> tuple:
+        """Return moments of covariates, and counts of observed features, checked."""
+        self.emission.check(X)
+        if np.isnan(Z).any():
+            raise ValueError("Input covariates contains NaN.")
+        n_observed = np.count_nonzero(~np.isnan(X), axis=0)
+        return Z.min(axis=0), Z.max(axis=0), Z.sum(axis=0), n_observed
+
+    @staticmethod
+    def gathered(moments) -> dict:
+        """Return ranges and sums of the covariates, and counts of observed features."""
+        low, high, sums, counts = (np.array(x) for x in zip(*moments, strict=True))
+        ranges = low.min(axis=0), high.max(axis=0), sums.sum(axis=0)
+        return {"covariate_range": ranges, "n_observed": counts.sum(axis=0)}
 
 
 def _needs_table(emission):

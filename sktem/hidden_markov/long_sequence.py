@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.e_step.blas_threads import one_blas_thread
+from sktem.hidden_markov.given import BlockReader
 from sktem.hidden_markov.recursions import best_paths
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.rows.base import Rows
@@ -50,25 +51,16 @@ class LongSequence(CheckedRows):
     ----------
     source : Rows
         The rows, in the order of time.
-    features, covariates : ndarray of int
-        Columns of what is observed, and of the covariates of transitions.
-    emission : Emission
-        What is observed given a state.
-    table : Table or None, default=None
-        How labels of features become numbers.
+    reader : BlockReader
+        What is read of them.
     rule : BlockRule, default=BlockRule()
         How it is cut.
     """
 
-    def __init__(
-        self, source: Rows, features, covariates, emission, table=None, rule=None
-    ):
+    def __init__(self, source: Rows, reader: BlockReader, rule=None):
         self.rule = BlockRule() if rule is None else rule
-        self.features = features
-        self.covariates = covariates
-        self.emission = emission
-        self.table = table
-        self.ranges: list = []
+        self.reader = reader
+        self.moments: list[tuple] = []
         self.source, self.names = source, None
         self.checked = CheckedRows(source, self._look, allow_nan=True)
         if not len(self.checked):
@@ -78,27 +70,15 @@ class LongSequence(CheckedRows):
         self.dtype = self.checked.dtype
         self.n_rows = len(self.checked)
         self.row_counts = np.array([self.n_rows])
-        low, high, sums, counts = (np.array(x) for x in zip(*self.ranges, strict=True))
-        self.n_observed = counts.sum(axis=0)
-        self.covariate_range = (low.min(axis=0), high.max(axis=0), sums.sum(axis=0))
+        self.__dict__.update(reader.gathered(self.moments))
         #: First rows of the blocks, and the number of rows.
         self.edges = self._edges()
-        self.shape = (1, len(features))
+        self.shape = (1, len(reader.features))
 
     def _look(self, block):
-        """Check a block and take the moments of its covariates."""
-        X = self._encoded(np.asarray(block, dtype=np.float64))
-        self.emission.check(X)
-        Z = block[:, self.covariates]
-        if np.isnan(Z).any():
-            raise ValueError("Input covariates contains NaN.")
-        moments = Z.min(axis=0), Z.max(axis=0), Z.sum(axis=0)
-        self.ranges.append((*moments, np.count_nonzero(~np.isnan(X), axis=0)))
-
-    def _encoded(self, rows):
-        """Return the features of rows, with codes for labels."""
-        X = np.ascontiguousarray(rows[:, self.features])
-        return X if self.table is None else self.table.encode(X)
+        """Check a block and keep its moments."""
+        X, Z = self.reader.observed(block), block[:, self.reader.covariates]
+        self.moments.append(self.reader.moments(X, Z))
 
     def _edges(self):
         if self.can_take:
@@ -132,35 +112,31 @@ class LongSequence(CheckedRows):
 
         Rows before it are read again, if rows depend on them.
         """
-        rows, order = self._rows(k, most), self.emission.order
-        X = self._encoded(rows)
-        Z = np.ascontiguousarray(rows[:, self.covariates])
+        reader, rows = self.reader, self._rows(k, most)
+        X, Z = reader.observed(rows), reader.regressors(rows)
+        order = reader.emission.order
         if order:
-            past = np.empty((0, len(self.features)))
+            past = np.empty((0, len(reader.features)))
             while k > 0 and len(past) < order:
                 k -= 1
-                past = np.concatenate([self._rows(k)[:, self.features], past])
+                past = np.concatenate([self._rows(k)[:, reader.features], past])
             past = past[-order:]
             X = np.concatenate([past, X])
-            X = self.emission.with_lags(X, np.array([0, len(X)]))[len(past) :]
+            X = reader.emission.with_lags(X, np.array([0, len(X)]))[len(past) :]
         offsets = np.array([0, len(X)])
-        return ObservedSequences(offsets, X, None, Z if len(self.covariates) else None)
+        return ObservedSequences(offsets, X, None, Z if Z.shape[1] else None)
 
     def blocks(self, size=None):
         """Yield the index of the first row, 0, and all rows in memory."""
         parts = [self.block(k) for k in range(self.n_blocks)]
         whole = ObservedSequences.joined(parts)
-        yield (
-            0,
-            ObservedSequences(
-                np.array([0, self.n_rows]), whole.X, None, whole.covariates
-            ),
-        )
+        offsets = np.array([0, self.n_rows])
+        yield 0, ObservedSequences(offsets, whole.X, None, whole.covariates)
 
     def covariates_of_blocks(self) -> Iterator[np.ndarray]:
         """Yield the covariates of each block."""
         for k in range(self.n_blocks):
-            yield self._rows(k)[:, self.covariates]
+            yield self._rows(k)[:, self.reader.covariates]
 
     def few(self, most) -> ObservedSequences:
         """Return equidistant pieces as sequences, with about `most` rows in all."""

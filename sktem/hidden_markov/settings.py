@@ -118,17 +118,9 @@ class SequenceSettings:
 
     def _model(self, chain, start=None, rows_per_sequence=1.0) -> SequenceModel:
         is_fixed = "emission" in self.fixed
-        fields = () if is_fixed else self.emission.separate
-        return SequenceModel(
-            chain,
-            self.emission,
-            start,
-            rows_per_sequence,
-            self.tied_emissions,
-            is_fixed,
-            tuple(name for name in fields if name in self.fixed),
-            self.n_jobs,
-        )
+        held = tuple(name for name in self.emission.separate if name in self.fixed)
+        options = self.tied_emissions, is_fixed, () if is_fixed else held, self.n_jobs
+        return SequenceModel(chain, self.emission, start, rows_per_sequence, *options)
 
     def chain(self, prior_share, longest=None, scale=None) -> Chain:
         """Return the chain of the states.
@@ -136,14 +128,8 @@ class SequenceSettings:
         ``longest`` is the longest duration, None of states without explicit durations,
         and ``scale`` that of covariates, None without any.
         """
-        options = {
-            "n_states": self.n_states,
-            "fixed": self.fixed,
-            "tied": self.tied_transitions,
-            "start_prior": self.start_prior,
-            "transitions_prior": self.transitions_prior,
-            "prior_share": prior_share,
-        }
+        priors = self.start_prior, self.transitions_prior, prior_share
+        parts = (self.n_states, self.fixed, self.tied_transitions, *priors)
         emission, memory = self.emission, self.emission.memory
         is_plain = self.durations is scale is None
         is_stationary = self.start == "stationary"
@@ -166,11 +152,10 @@ class SequenceSettings:
                     "fixed has 'durations', of which durations=None has none"
                 )
             if scale is not None:
-                return LogitChain(**options, scale=scale)
-            options["is_stationary"] = is_stationary
+                return LogitChain(*parts, scale=scale)
             if memory:
-                return HistoryChain(**options, memory=memory)
-            return Chain(**options)
+                return HistoryChain(*parts, is_stationary, memory=memory)
+            return Chain(*parts, is_stationary)
         if scale is not None:
             raise ValueError(
                 "covariates need durations=None: they say which state follows in each "
@@ -181,7 +166,7 @@ class SequenceSettings:
                 "tied_transitions needs durations=None: states with durations do not "
                 "follow themselves, so that no two are left in the same way"
             )
-        return SegmentChain(**options, durations=self.durations, longest=longest)
+        return SegmentChain(*parts, durations=self.durations, longest=longest)
 
     def _check_stationary(self, is_plain):
         """Raise if the start cannot follow from the transitions."""

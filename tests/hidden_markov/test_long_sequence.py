@@ -7,7 +7,7 @@ import pytest
 from sktem import HiddenMarkovModel
 from sktem.emissions import Autoregression, Gaussian, Regression
 from sktem.hidden_markov.blocks import SeriesColumns
-from sktem.hidden_markov.given import TableReader
+from sktem.hidden_markov.given import BlockReader, TableReader
 from sktem.hidden_markov.long_sequence import BlockRule, LongSequence
 from sktem.rows import as_rows
 from tests.hidden_markov.chains import draw_sequences
@@ -42,8 +42,8 @@ def long(kind, path, rows, covariates, emission):
     """Return a long sequence that is cut into many blocks."""
     source = as_rows(pieces(kind, path, rows))
     features = np.array([j for j in range(rows.shape[1]) if j not in covariates])
-    columns = (features, np.array(covariates, int), emission)
-    return LongSequence(source, *columns, rule=BlockRule(rows=37))
+    reader = BlockReader(features, np.array(covariates, int), emission)
+    return LongSequence(source, reader, rule=BlockRule(rows=37))
 
 
 @quiet
@@ -127,7 +127,7 @@ def test_what_is_refused(tmp_path):
         hmm.decode(path)
     source = as_rows(lambda: iter([X]))
     with pytest.raises(ValueError, match="write row groups"):
-        columns = np.array([0]), np.empty(0, int), Gaussian()
-        LongSequence(source, *columns, rule=BlockRule(most=100))
+        reader = BlockReader(np.array([0]), np.empty(0, int), Gaussian())
+        LongSequence(source, reader, rule=BlockRule(most=100))
     found = SeriesColumns.of(source, None, None).sequences(TableReader(Gaussian()))
     assert isinstance(found, LongSequence)
