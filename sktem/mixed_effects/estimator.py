@@ -401,9 +401,10 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
 
     def _given(self, X, y=None, groups=None, events=None, *, reset=False) -> GivenData:
         """Return data with observations; ``reset`` notes the columns, else checks."""
-        settings = MixedEffectsSettings.of(vars(self))
-        check = partial(check_columns, self, reset=reset)
-        if (indexed := as_records(self.model, X, y, groups, events)) is not None:
+        parameters = MixedEffectsSettings.of(vars(self))
+        settings = parameters if reset else self.fitted_.problem.settings
+        check, model = partial(check_columns, self, reset=reset), settings.inputs.model
+        if (indexed := as_records(model, X, y, groups, events)) is not None:
             if not reset:
                 return self.fitted_.problem.given_records(*indexed)
             data = given_records(settings, *indexed)
@@ -425,11 +426,11 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
 
     def _given_inputs(self, X, groups, events) -> GivenData:
         """Return data without observations, of records all as such."""
-        problem = self.fitted_.problem
         groups = None if isinstance(X, Records) else groups
-        if (indexed := as_records(self.model, X, None, groups, events)) is not None:
+        problem, inputs = self.fitted_.problem, self.fitted_.problem.settings.inputs
+        if (indexed := as_records(inputs.model, X, None, groups, events)) is not None:
             return problem.given_records(*indexed, every=True)
-        return GivenData(checked_inputs(self, problem.settings.inputs, X))
+        return GivenData(checked_inputs(self, inputs, X))
 
     def _in_memory(self, X, reason):
         """Raise an error if X would be read by blocks."""

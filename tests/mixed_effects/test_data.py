@@ -346,8 +346,10 @@ def test_columns_by_name():
             bolus.set_params(inputs=["dose", "time"])
         found = bolus.fit(frame[columns], y, groups=groups).params_
         np.testing.assert_array_equal(found.coefficients, expected.coefficients)
+    bolus.set_params(inputs=None)  # for the next fit, not for answers of this one
     assert bolus.predict(frame, groups=groups).shape == y.shape
-    bolus.set_params(inputs=None)
+    found = bolus.log_likelihood(frame, y, groups)
+    assert found == pytest.approx(bolus.log_likelihood(), abs=1e-9)
     with pytest.raises(ValueError, match=r"inputs \['dose', 'time'\].*pass inputs"):
         bolus.fit(frame.drop(columns="subject").set_axis(["x", "y"], axis=1), y, groups)
     alone = line().set_params(max_iter=2, n_burn_in=1, tol=0)
