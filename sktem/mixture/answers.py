@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -13,28 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import drawing_generator
-from sktem.estimators.by_blocks import answer, total_over, weighted_sum
-from sktem.mixture.conditional import chosen_columns, conditioned, given_values
-from sktem.mixture.emission_model import completed_rows, drawn_completions
-from sktem.mixture.incomplete import observed_rows
+from sktem.estimators.by_blocks import answer, total_over
+from sktem.mixture.conditional import chosen_columns, given_values
+from sktem.mixture.fitted import FittedMixture
 from sktem.mixture.likelihood_ratio import likelihood_ratio_test
 from sktem.rows.sources import rows_by_blocks
 
-__all__ = ["Answers", "MixtureAnswers"]
-
-
-class Answers(NamedTuple):
-    """Functions of rows that a fitted mixture answers by.
-
-    Attributes
-    ----------
-    log_density, labels, posterior : callable
-        Log-densities, most probable components, and probabilities of components.
-    """
-
-    log_density: Callable
-    labels: Callable
-    posterior: Callable
+__all__ = ["MixtureAnswers"]
 
 
 class MixtureAnswers:
@@ -42,8 +27,7 @@ class MixtureAnswers:
 
     n_features_in_: int
     random_state: Any
-    _fitted_model: Callable
-    _as_emissions: Callable
+    _fitted: Callable[[], FittedMixture]
     _of_columns: Callable
     _given_row: Callable
     _filled: Callable
@@ -92,7 +76,7 @@ class MixtureAnswers:
             Log-densities, 0 for rows of which nothing is observed; an iterator of them
             by blocks if X is read by blocks and ``out`` is not given.
         """
-        return self._answered(X, self._answers().log_density, out)
+        return self._answered(X, self._fitted().log_density, out)
 
     def predict(self, X, *, out=None):
         """Return the most probable component of each row.
@@ -110,7 +94,7 @@ class MixtureAnswers:
             Component labels; an iterator of them by blocks if X is read by blocks and
             ``out`` is not given.
         """
-        return self._answered(X, self._answers().labels, out)
+        return self._answered(X, self._fitted().labels, out)
 
     def predict_proba(self, X, *, out=None):
         """Return the posterior probability of each component for each row.
@@ -128,26 +112,18 @@ class MixtureAnswers:
             Probabilities; an iterator of them by blocks if X is read by blocks and
             ``out`` is not given.
         """
-        return self._answered(X, self._answers().posterior, out)
+        return self._answered(X, self._fitted().posterior, out)
 
     def _answered(self, X, function, out):
         return answer(self, X, function, out, self._check_block)
 
-    def _answers(self) -> Answers:
-        """Return functions of rows that answer."""
-        model, params = self._fitted_model()
-        functions = model.log_likelihood, model.predict, model.posterior
-        return Answers(*(partial(function, params=params) for function in functions))
-
     def _total_log_likelihood(self, X, sample_weight):
         """Return the log-likelihood of all rows, and how many rows that is."""
-        model, params = self._fitted_model()
-        terms = partial(_likelihood, model=model, params=params)
+        terms = self._fitted().likelihood
         return total_over(self, X, sample_weight, terms, self._check_block)
 
     def _n_parameters(self):
-        model, _ = self._fitted_model()
-        return model.n_parameters(self.n_features_in_)
+        return self._fitted().model.n_parameters(self.n_features_in_)
 
     def impute(self, X, method="mean"):
         """Return a table with missing values replaced by means, draws or modes.
@@ -182,12 +158,8 @@ class MixtureAnswers:
 
     def _completed(self, X, method, rng):
         """Return rows without holes, as given."""
-        model, params = self._fitted_model()
-        rows = self._rows_in_memory(X)
-        twin, unshifted = self._as_emissions()
-        R = model.posterior(rows, params)
-        filled = completed_rows(twin.emission, unshifted.emission, R, rows, method, rng)
-        return self._filled(X, filled.astype(rows.dtype, copy=False))
+        fitted, rows = self._fitted(), self._rows_in_memory(X)
+        return self._filled(X, fitted.completed(rows, method, rng))
 
     def sample(self, n_samples=1, *, given=None):
         """Draw rows from the fitted mixture.
@@ -223,9 +195,8 @@ class MixtureAnswers:
             rows, labels = self._drawn(n_samples)
         else:
             given = self._rows_in_memory(given)
-            twin, params = self._as_emissions()
             rng = drawing_generator(self.random_state)
-            rows, labels = drawn_completions(twin, params, given, n_samples, rng)
+            rows, labels = self._fitted().completions(given, n_samples, rng)
         return self._as_table(rows), labels
 
     def _as_table(self, rows):
@@ -286,8 +257,7 @@ class MixtureAnswers:
         float
             The criterion.
         """
-        model, params = self._fitted_model()
-        terms = partial(_likelihood, model=model, params=params, with_entropy=True)
+        terms = partial(self._fitted().likelihood, with_entropy=True)
         total, mass, entropy = total_over(
             self, X, sample_weight, terms, self._check_block
         )
@@ -327,15 +297,19 @@ class MixtureAnswers:
         0.1
         """
         check_number("n_bootstrap", n_bootstrap, Integral, 1)
-        model, params = self._as_emissions()
-        K = len(params.weights)
+        K = len(self._fitted().params.weights)
         if K < 2:
             raise ValueError("the mixture has one component: there is none less")
         rows = self._rows_in_memory(X)
-        settings = {"n_components": K - 1, "verbose": 0, "warm_start": False}
-        smaller = clone(self).set_params(**settings, **self._settings_of_rows())
+        smaller = partial(self._trial, n_components=K - 1, **self._settings_of_rows())
         seed, _ = self._seed()
         return likelihood_ratio_test(smaller, rows, n_bootstrap, seed, n_jobs)
+
+    def _trial(self, X, sample_weight=None, **parameters):
+        """Return a fit with other parameters: the estimator, and its fitted mixture."""
+        trial = clone(self).set_params(verbose=0, warm_start=False, **parameters)
+        trial.fit(X, sample_weight=sample_weight)
+        return trial, trial._fitted()
 
     def _settings_of_rows(self):
         """Return settings with which rows of numbers are fitted like the table."""
@@ -364,11 +338,9 @@ class MixtureAnswers:
         >>> mixture.marginal([1]).means_
         array([[5.]])
         """
-        model, params = self._as_emissions()
-        d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
-        others = chosen_columns(columns, d, names)
-        nothing = np.full(d, np.nan)
-        return self._of_columns(*conditioned(model, params, nothing, others), others)
+        fitted, d = self._fitted(), self.n_features_in_
+        others = chosen_columns(columns, d, getattr(self, "feature_names_in_", None))
+        return self._of_columns(fitted.part(others), others)
 
     def condition(self, columns, values):
         """Return the mixture of the other columns, given the values of some.
@@ -402,14 +374,14 @@ class MixtureAnswers:
         >>> mixture.condition([0], [4.0]).means_.round(3)
         array([[8.]])
         """
-        model, params = self._as_emissions()
+        fitted = self._fitted()
         d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
         columns = chosen_columns(columns, d, names)
         others = np.setdiff1d(np.arange(d), columns)
         if not len(others):
             raise ValueError("values of all columns are given: none is left")
         row = self._given_row(columns, given_values(columns, values))
-        return self._of_columns(*conditioned(model, params, row, others), others)
+        return self._of_columns(fitted.part(others, row), others)
 
     def _twin_of_columns(self, columns):
         """Return an estimator with these settings, whose table has some columns."""
@@ -418,21 +390,3 @@ class MixtureAnswers:
         if hasattr(self, "feature_names_in_"):
             twin.feature_names_in_ = self.feature_names_in_[columns]
         return twin
-
-
-def _likelihood(X, *, weights, model, params, with_entropy=False):
-    """Return log-likelihood, number and perhaps entropy of rows, summed.
-
-    Rows of which nothing is observed are not counted.
-    """
-    X, weights = observed_rows(X, weights)
-    total = weighted_sum(model.log_likelihood(X, params), weights)
-    mass = float(len(X) if weights is None else weights.sum())
-    if not with_entropy:
-        return total, mass
-    terms = model.posterior(X, params)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(terms > 0, terms * np.log(terms), 0.0)
-    if weights is not None:
-        terms = terms * weights[:, None]
-    return total, mass, -float(terms.sum())

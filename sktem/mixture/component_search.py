@@ -10,13 +10,13 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from sktem.choices import check_number, did_you_mean
 from sktem.emissions.clusters import k_means
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixture.emission_start import points_of
+from sktem.mixture.fitted import FittedMixture
 
 __all__ = [
     "CRITERIA",
@@ -92,52 +92,72 @@ def check_n_components(value) -> None:
         )
 
 
-def found_components(estimator, X, sample_weight) -> tuple[Any, list[SearchStep]]:
+def found_components(
+    fit, parameters, X, sample_weight, seed
+) -> tuple[Any, list[SearchStep]]:
     """Return the fitted estimator with the best number of components, and the steps.
 
     Parameters
     ----------
-    estimator : MixtureEstimator
-        Settings.
+    fit : callable
+        Returns an estimator and its FittedMixture, given data, weights and parameters.
+    parameters : dict
+        Parameters by name.
     X : array-like
         Data that can be read again.
     sample_weight : ndarray of shape (n,) or None
         Weights.
+    seed : numpy.random.SeedSequence
+        Seed of the fits.
 
     Returns
     -------
     estimator, steps
-        A clone with a number of components, fitted, and what was tried.
+        That with a number of components, and what was tried.
     """
+    given = f"n_components={parameters['n_components']!r}"
     for name in ("weights_init", "means_init", "precisions_init"):
-        if getattr(estimator, name, None) is not None:
+        if parameters.get(name) is not None:
             raise ValueError(
-                f"{name} is for a number of components: give it instead of "
-                f"n_components={estimator.n_components!r}"
+                f"{name} is for a number of components: give it instead of {given}"
             )
-    if estimator.init_params != "kmeans":
+    if parameters["init_params"] != "kmeans":
         raise ValueError(
-            f"n_components={estimator.n_components!r} splits components by k-means: "
-            "init_params is for a number of components"
+            f"{given} splits components by k-means: init_params is for a number of "
+            "components"
         )
-    return _Search(estimator, X, sample_weight).run()
+    return _Search(fit, parameters, X, sample_weight, seed).run()
 
 
 class Fit(NamedTuple):
-    """A fitted estimator, its criterion and its warnings."""
+    """A fitted estimator, the mixture, its criterion and its warnings."""
 
     criterion: float
     estimator: Any
+    mixture: FittedMixture
     warnings: list
+
+    @property
+    def n_components(self):
+        """Number of components."""
+        return self.mixture.model.n_components
+
+    @property
+    def fewest(self):
+        """Rows of a component, at least."""
+        d = self.estimator.n_features_in_
+        count = self.mixture.model.n_parameters(d) + 1
+        return RULE.rows_per_parameter * count / (self.n_components * d)
 
 
 class _Search:
     """Greedy search: splits while they pay, then merges, then splits again."""
 
-    def __init__(self, estimator, X, sample_weight):
-        self.estimator, self.X, self.sample_weight = estimator, X, sample_weight
-        self.criterion = CRITERIA[estimator.n_components]
-        self.rng = np.random.default_rng(estimator._seed()[0])
+    def __init__(self, fit, parameters, X, sample_weight, seed):
+        self.fit, self.parameters = fit, parameters
+        self.X, self.sample_weight = X, sample_weight
+        self.criterion = CRITERIA[parameters["n_components"]]
+        self.rng = np.random.default_rng(seed)
         self.steps: list[SearchStep] = []
         self.refused: dict[int, str] = {}
 
@@ -149,22 +169,20 @@ class _Search:
         while True:
             split = None
             if failures <= RULE.patience:
-                twin = current.estimator
-                split = self.best_of(twin, self.splits(twin), "split")
+                split = self.best_of(current, self.splits(current), "split")
             if split is not None:
                 current, failures = split, failures + 1
                 if split.criterion < best.criterion:
                     best, failures = split, 0
                 continue
-            twin = best.estimator
-            merged = self.best_of(twin, self.merges(twin), "merge")
+            merged = self.best_of(best, self.merges(best), "merge")
             if merged is None or merged.criterion >= best.criterion:
                 break
             best = current = merged
             failures = 0
         for warning in best.warnings:
             warn_user(str(warning.message), warning.category)
-        larger = best.estimator.n_components + 1
+        larger = best.n_components + 1
         sound = any(step.n_components == larger for step in self.steps if step.is_sound)
         if larger in self.refused and not sound:
             warn_user(
@@ -176,114 +194,100 @@ class _Search:
 
     def note(self, fit, move):
         """Record a step."""
-        K = fit.estimator.n_components
+        K = fit.n_components
         self.steps.append(SearchStep(K, move, float(fit.criterion)))
-        if self.estimator.verbose:
+        if self.parameters["verbose"]:
             print(f"{move}: {K} components, criterion {fit.criterion:.6g}")
 
     def fitted(self, n_components, start, **settings):
         """Return a fit; its criterion is infinite if it is not sound."""
-        twin = clone(self.estimator).set_params(
-            n_components=n_components,
-            init_params=start,
-            n_init=1,
-            random_state=int(self.rng.integers(2**31)),
-            verbose=0,
-            warm_start=False,
-            **settings,
-        )
+        seed = int(self.rng.integers(2**31))
+        settings |= {"n_components": n_components, "init_params": start}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            twin.fit(self.X, sample_weight=self.sample_weight)
+            twin, mixture = self.fit(
+                self.X, self.sample_weight, n_init=1, random_state=seed, **settings
+            )
+        refused = Fit(np.inf, twin, mixture, caught)
         if n_components > 1:
-            few = twin.weights_.min() * self.mass_of(twin) < self.fewest(twin)
-            told = [
-                warning
-                for warning in caught
-                if issubclass(warning.category, FitWarning)
-            ]
+            few = twin.weights_.min() * self.mass_of(twin) < refused.fewest
+            told = [told for told in caught if issubclass(told.category, FitWarning)]
             if told:
                 self.refused.setdefault(n_components, str(told[0].message))
             if few or told:
-                return Fit(np.inf, twin, caught)
+                return refused
         criterion = getattr(twin, self.criterion)
         value = criterion(self.X, sample_weight=self.sample_weight)
-        return Fit(value, twin, caught)
+        return refused._replace(criterion=value)
 
     def mass_of(self, twin):
         """Return the weight of all rows: a file does not say how many it has."""
         weights = self.sample_weight
         return twin.n_samples_seen_ if weights is None else float(np.sum(weights))
 
-    @staticmethod
-    def fewest(twin):
-        """Return the rows of a component, at least."""
-        K, d = len(twin.weights_), twin.n_features_in_
-        return RULE.rows_per_parameter * (twin._n_parameters() + 1) / (K * d)
-
     def best_of(self, parent, starts: Iterable[Callable], move):
         """Return the fit from the best of several starts, None if none is sound."""
         K = parent.n_components + (1 if move == "split" else -1)
-        short = {"max_iter": min(RULE.passes, self.estimator.max_iter), "tol": 0.0}
+        short = {"max_iter": min(RULE.passes, self.parameters["max_iter"]), "tol": 0.0}
         fits = [self.fitted(K, start, **short) for start in starts]
         fits = [fit for fit in fits if np.isfinite(fit.criterion)]
         if not fits:
             return None
-        first = min(fits, key=lambda fit: fit.criterion).estimator
-        fit = self.fitted(K, from_posterior(first))
+        first = min(fits, key=lambda fit: fit.criterion)
+        fit = self.fitted(K, from_posterior(first.mixture))
         self.note(fit, move)
         return fit if np.isfinite(fit.criterion) else None
 
     def splits(self, parent):
         """Return starts with each component of enough rows cut into two."""
-        n_rows = self.mass_of(parent) * parent.weights_
-        components = np.flatnonzero(n_rows >= 2 * self.fewest(parent))
-        return splits_of(parent, components, self.rng, self.estimator.n_init)
+        n_rows = self.mass_of(parent.estimator) * parent.estimator.weights_
+        components = np.flatnonzero(n_rows >= 2 * parent.fewest)
+        n_init = self.parameters["n_init"]
+        return splits_of(parent.mixture, components, self.rng, n_init)
 
     def merges(self, parent):
         """Yield starts with two components in one, those first that overlap most."""
         if parent.n_components < 2:
             return
         states = np.repeat(np.arange(parent.n_components), 200)
-        twin, params = parent._as_emissions()
-        rows = twin.emission.sample(params.emission, states, self.rng)
-        shared = twin.posterior(rows, params).reshape(parent.n_components, 200, -1)
+        mixture = parent.mixture.of_emission
+        emission_params = mixture.params.emission
+        rows = mixture.model.emission.sample(emission_params, states, self.rng)
+        shared = mixture.posterior(rows).reshape(parent.n_components, 200, -1)
         confused = shared.mean(axis=1)
         pairs = sorted(
             combinations(range(parent.n_components), 2),
             key=lambda pair: -confused[pair] - confused[pair[::-1]],
         )
         for a, b in pairs[: RULE.merges]:
-            yield partial(_merged, twin=parent, a=a, b=b)
+            yield partial(_merged, fitted=parent.mixture, a=a, b=b)
 
 
 def from_posterior(fitted) -> Callable:
     """Return the start with the posterior probabilities of a fitted mixture."""
-    return partial(_posterior, twin=fitted)
+    return partial(_posterior, fitted=fitted)
 
 
 def splits_of(fitted, components, rng, n_init=1) -> list[Callable]:
     """Return starts in each of which one of the components is cut into two."""
+    options = {"fitted": fitted, "n_init": n_init}
     return [
-        partial(
-            _split, twin=fitted, k=int(k), seed=int(rng.integers(2**31)), n_init=n_init
-        )
+        partial(_split, k=int(k), seed=int(rng.integers(2**31)), **options)
         for k in components
     ]
 
 
-def _posterior(rows, n_components, random_state, *, twin):
+def _posterior(rows, n_components, random_state, *, fitted):
     """Return posterior probabilities of rows of a fitted mixture."""
-    model, params = twin._fitted_model()
-    return model.posterior(rows, params)
+    return fitted.model.posterior(rows, fitted.params)
 
 
-def _split(rows, n_components, random_state, *, twin, k, seed, n_init):
+def _split(rows, n_components, random_state, *, fitted, k, seed, n_init):
     """Return responsibilities with a component split into two clusters of k-means."""
-    R = _posterior(rows, n_components, random_state, twin=twin)
+    R = _posterior(rows, n_components, random_state, fitted=fitted)
     rng = np.random.default_rng(seed)
-    model, _ = twin._as_emissions()
-    points = points_of(np.asarray(rows, dtype=np.float64), model.emission)
+    emission = fitted.of_emission.model.emission
+    points = points_of(np.asarray(rows, dtype=np.float64), emission)
     points = np.nan_to_num(points)  # what is missing is at the mean
     share = R[:, k] / R[:, k].sum()
     members = np.flatnonzero(share > 0)
@@ -295,8 +299,8 @@ def _split(rows, n_components, random_state, *, twin, k, seed, n_init):
     return np.column_stack([R, second])
 
 
-def _merged(rows, n_components, random_state, *, twin, a, b):
+def _merged(rows, n_components, random_state, *, fitted, a, b):
     """Return responsibilities with two components merged."""
-    R = _posterior(rows, n_components, random_state, twin=twin)
+    R = _posterior(rows, n_components, random_state, fitted=fitted)
     R[:, a] += R[:, b]
     return np.delete(R, b, axis=1)

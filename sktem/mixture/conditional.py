@@ -6,7 +6,7 @@ import numpy as np
 
 from sktem.emissions.columns import column_indices
 
-__all__ = ["chosen_columns", "conditioned", "given_values"]
+__all__ = ["chosen_columns", "given_values"]
 
 
 def chosen_columns(columns, n_features, names=None) -> np.ndarray:
@@ -44,19 +44,3 @@ def given_values(columns, values) -> list:
             "value for each column"
         )
     return values
-
-
-def conditioned(model, params, row, others):
-    """Return emission and parameters of a mixture of columns, given a row.
-
-    What is observed of the row is given; columns that are neither observed nor among
-    the others are integrated out.
-    """
-    columns = np.flatnonzero(~np.isnan(row))
-    weights = params.weights
-    if len(columns):
-        weights = model.posterior(row[None], params)[0]
-    emission, emission_params = model.emission.condition(
-        params.emission, columns, row[columns], others
-    )
-    return emission, params._replace(weights=weights, emission=emission_params)

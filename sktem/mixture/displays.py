@@ -108,7 +108,8 @@ class ComponentDisplay:
         chosen = [names.index(key) if isinstance(key, str) else key for key in chosen]
         if len(chosen) < 2:
             raise ValueError("a pair of columns is needed to draw ellipses")
-        model, params = estimator._as_emissions()
+        twin = estimator._fitted().of_emission
+        model, params = twin.model, twin.params
         gaussian = params.emission
         if not hasattr(gaussian, "precisions_cholesky"):
             raise TypeError(

@@ -28,17 +28,11 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.weights import positive_rows
-from sktem.mixture.emission_model import (
-    EmissionMixtureModel,
-    EmissionMixtureParams,
-)
+from sktem.mixture.emission_model import EmissionMixtureModel, EmissionMixtureParams
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.face import MixtureEstimator
-from sktem.mixture.latent_classes import (
-    classification_table,
-    entropy_r2,
-    profiles_of,
-)
+from sktem.mixture.fitted import FittedMixture
+from sktem.mixture.latent_classes import classification_table, entropy_r2, profiles_of
 from sktem.mixture.repeated import distinct_rows
 from sktem.mixture.short_runs import best_of_short_runs, suits_short_runs
 from sktem.rows.sources import found_rows
@@ -259,13 +253,9 @@ class StochasticEMMixture(MixtureEstimator):
     def _validate(self, X, sample_weight=None, *, reset, ensure_min_samples=1):
         if reset and (source := found_rows(X)) is not None:
             self._learn_table(source)
+            source, least = self._table.read(source), ensure_min_samples
             rows, weights = checked_rows(
-                self,
-                self._table.read(source),
-                sample_weight,
-                self._check_block,
-                ensure_min_samples,
-                allow_nan=True,
+                self, source, sample_weight, self._check_block, least, allow_nan=True
             )
             if self._table.has_labels:
                 rows = rows.mapped(self._table.of_codes().encode)
@@ -363,14 +353,8 @@ class StochasticEMMixture(MixtureEstimator):
         if method == "kmeans" and suits_short_runs(model, rows):
             run = best_of_short_runs(model, rows, random_state, weights)
             return run.params, run.s
-        R = start_responsibilities(
-            rows,
-            model.emission,
-            self._n_components,
-            method,
-            random_state,
-            weights,
-        )
+        K, emission = self._n_components, model.emission
+        R = start_responsibilities(rows, emission, K, method, random_state, weights)
         params = model.start_of(rows, R, weights)
         model.like = params.emission
         s = model.mean_statistics(rows, R, weights, params)
@@ -398,7 +382,7 @@ class StochasticEMMixture(MixtureEstimator):
             "categories_": self._table.categories,
         }
 
-    def _fitted_model(self):
+    def _fitted(self):
         check_is_fitted(self, "weights_")
         params = EmissionMixtureParams(self.weights_, self.params_)
         model = EmissionMixtureModel(
@@ -407,10 +391,7 @@ class StochasticEMMixture(MixtureEstimator):
             like=self.params_,
             n_jobs=self.n_jobs,
         )
-        return model, params
-
-    def _as_emissions(self):
-        return self._fitted_model()
+        return FittedMixture(model, params)
 
     def _settings_of_rows(self):
         """Return settings for codes in the place of labels."""
@@ -424,12 +405,13 @@ class StochasticEMMixture(MixtureEstimator):
         self._table.emission.check(rows)
         return rows[0]
 
-    def _of_columns(self, emission, params, columns):
+    def _of_columns(self, fitted, columns):
         """Return a fitted mixture of some columns."""
+        emission = fitted.model.emission
         twin = self._twin_of_columns(columns).set_params(emission=emission)
         twin._table = self._table.part(emission, columns)
-        model = EmissionMixtureModel(emission, len(params.weights))
-        twin._publish(twin._parameter_attributes(model, params, None))
+        attributes = twin._parameter_attributes(fitted.model, fitted.params, None)
+        twin._publish(attributes)
         return twin
 
     def _filled(self, X, rows):
@@ -439,11 +421,12 @@ class StochasticEMMixture(MixtureEstimator):
 
     def _drawn(self, n_samples):
         """Return rows of the mixture and their components."""
-        model, params = self._fitted_model()
+        fitted = self._fitted()
+        emission, params = fitted.model.emission, fitted.params
         rng = drawing_generator(self.random_state)
         share = params.weights / params.weights.sum()
         labels = np.repeat(np.arange(len(share)), rng.multinomial(n_samples, share))
-        return model.emission.sample(params.emission, labels, rng), labels
+        return emission.sample(params.emission, labels, rng), labels
 
     def _as_table(self, rows):
         """Return drawn rows as a table, with names if it has labels."""
@@ -499,7 +482,7 @@ class StochasticEMMixture(MixtureEstimator):
             A column for each component with its weight; then for each column of the
             table the probability of each label, or the mean.
         """
-        model, params = self._fitted_model()
-        names = getattr(self, "feature_names_in_", None)
-        d = self.n_features_in_
-        return profiles_of(model.emission, params, self._table.categories, d, names)
+        fitted, categories = self._fitted(), self._table.categories
+        names, d = getattr(self, "feature_names_in_", None), self.n_features_in_
+        emission, params = fitted.model.emission, fitted.params
+        return profiles_of(emission, params, categories, d, names)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
 from sktem.emissions.covariances import COVARIANCES
-from sktem.emissions.gaussian import Gaussian, GaussianParams
+from sktem.emissions.gaussian import Gaussian
 from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.observed import check_observed
 from sktem.emissions.tables import is_frame
@@ -35,11 +35,9 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.weights import positive_rows
-from sktem.mixture import tensors
-from sktem.mixture.answers import Answers
-from sktem.mixture.emission_model import EmissionMixtureModel, EmissionMixtureParams
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.face import MixtureEstimator
+from sktem.mixture.fitted import FittedGaussianMixture
 from sktem.mixture.given import (
     as_dtype,
     central_point,
@@ -367,14 +365,12 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     def _fitted_params(self, centre):
         """Return the fitted attributes as parameters of a model."""
-        return GaussianMixtureParams(
-            weights=numpy_of(self.weights_, np.float64),
-            means=numpy_of(self.means_, np.float64) - centre,
-            covariances=numpy_of(self.covariances_, np.float64),
-            precisions_cholesky=numpy_of(self.precisions_cholesky_, np.float64),
+        weights, means, covariances, _, factors = (
+            numpy_of(getattr(self, name), np.float64) for name in PARAMETER_ATTRIBUTES
         )
+        return GaussianMixtureParams(weights, means - centre, covariances, factors)
 
-    def _fitted_model(self):
+    def _fitted(self):
         check_is_fitted(self, "means_")
         model = GaussianMixtureModel(
             self.means_.shape[0],
@@ -382,17 +378,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             centre=numpy_of(self.means_, np.float64).mean(axis=0),
             n_jobs=self.n_jobs,
         )
-        return model, self._fitted_params(model.centre)
-
-    def _as_emissions(self):
-        """Return the model and parameters of the same mixture of an emission."""
-        model, params = self._fitted_model()
-        means = params.means + model.centre
-        matrices = params.covariances, params.precisions_cholesky
-        gaussian = GaussianParams(means, *matrices, model.centre)
-        emission = Gaussian(self.covariance_type)
-        twin = EmissionMixtureModel(emission, len(means), like=gaussian)
-        return twin, EmissionMixtureParams(params.weights, gaussian)
+        return FittedGaussianMixture(model, self._fitted_params(model.centre))
 
     def _settings_of_rows(self):
         """Return settings without a start of another number of components."""
@@ -407,46 +393,21 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         check_magnitude(row[None], getattr(self, "feature_names_in_", None))
         return row
 
-    def _of_columns(self, emission, params, columns):
+    def _of_columns(self, fitted, columns):
         """Return a fitted mixture of some columns, without a start or priors."""
         twin = self._twin_of_columns(columns).set_params(
             weights_init=None, means_init=None, precisions_init=None, prior=None
         )
-        gaussian, centre = params.emission, np.zeros(len(columns))
+        gaussian, centre = fitted.params.emission, np.zeros(len(columns))
         matrices = gaussian.covariances, gaussian.precisions_cholesky
         model = GaussianMixtureModel(
             len(gaussian.means), covariance_type=self.covariance_type, centre=centre
         )
-        fitted = GaussianMixtureParams(params.weights, gaussian.means, *matrices)
+        params = GaussianMixtureParams(fitted.params.weights, gaussian.means, *matrices)
         like = self.means_
         like = like if isinstance(like, np.ndarray) else TensorRows(like)
-        twin._publish(twin._parameter_attributes(model, fitted, like))
+        twin._publish(twin._parameter_attributes(model, params, like))
         return twin
-
-    def _answers(self):
-        """Return functions of rows that answer."""
-        model, params = self._fitted_model()
-        kernel_params = model.kernel_params(params)
-
-        def log_density(X):
-            values = model.kernels_of(X).log_density(X, kernel_params, self.n_jobs)
-            return like_rows(X, values)
-
-        def labels(X):
-            return model.kernels_of(X).predict(X, kernel_params, self.n_jobs)
-
-        def posterior(X):
-            if carrier_of(X).holds_tensors:
-                return like_rows(X, tensors.posterior(X, kernel_params)[0])
-            probabilities = model.posterior(X, params).astype(X.dtype, copy=False)
-            # Rounding makes ties, whose label would not be the first of the largest.
-            labels = model.predict(X, params)
-            tied = np.flatnonzero(probabilities.argmax(axis=1) != labels)
-            largest = probabilities[tied].max(axis=1)
-            probabilities[tied, labels[tied]] = np.nextafter(largest, X.dtype.type(2))
-            return probabilities
-
-        return Answers(log_density, labels, posterior)
 
     @property
     def _check_block(self):
@@ -464,7 +425,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     def _drawn(self, n_samples):
         """Return rows of the mixture and their components."""
-        model, params = self._fitted_model()
+        fitted = self._fitted()
+        model, params = fitted.model, fitted.params
         K, d = params.means.shape
         seed = self.random_state
         if isinstance(seed, np.random.Generator):
@@ -473,12 +435,11 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             rng = check_random_state(seed)
         counts = rng.multinomial(n_samples, params.weights / params.weights.sum())
         structure = model.structure(d)
-        X = np.vstack(
-            [
-                mean + structure.draw(params.covariances, k, int(counts[k]), rng)
-                for k, mean in enumerate(numpy_of(self.means_, np.float64))
-            ]
-        )
+        parts = [
+            mean + structure.draw(params.covariances, k, int(counts[k]), rng)
+            for k, mean in enumerate(numpy_of(self.means_, np.float64))
+        ]
+        X = np.vstack(parts)
         labels = np.repeat(np.arange(K), counts)
         if isinstance(self.means_, np.ndarray):
             return X.astype(self.means_.dtype), labels
@@ -527,14 +488,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     def _validate(self, X, sample_weight=None, *, reset, ensure_min_samples=1):
         if reset and (source := found_rows(X)) is not None:
-            return checked_rows(
-                self,
-                source,
-                sample_weight,
-                self._check_block,
-                ensure_min_samples,
-                allow_nan=True,
-            )
+            args = sample_weight, self._check_block, ensure_min_samples
+            return checked_rows(self, source, *args, allow_nan=True)
         X = X.values if carrier_of(X).holds_tensors else X  # of a callback
         arrays = input_arrays(X)
         X = validate_data(
@@ -625,12 +580,10 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         R = start_responsibilities(rows, emission, K, method, random_state, weights)
         mass = R if weights is None else R * weights[:, None]
         gaussian = emission.start(np.asarray(rows, dtype=np.float64), mass)
-        params = GaussianMixtureParams(
-            mass.sum(axis=0) / mass.sum(),
-            gaussian.means - model.centre,
-            gaussian.covariances,
-            gaussian.precisions_cholesky,
-        )
+        matrices = gaussian.covariances, gaussian.precisions_cholesky
+        shares = mass.sum(axis=0) / mass.sum()
+        means = gaussian.means - model.centre
+        params = GaussianMixtureParams(shares, means, *matrices)
         s = model.mean_statistics(rows, R, weights, params)
         return params, s
 

@@ -61,8 +61,8 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
 
     Subclasses check and convert rows (``_validate``), make the model (``_new_model``)
     and its start (``_start``), and turn parameters into fitted attributes
-    (``_parameter_attributes``) and back (``_fitted_model``; ``_as_emissions`` and
-    ``_of_columns`` for marginals and conditionals).
+    (``_parameter_attributes``) and back (``_fitted``; ``_of_columns`` for marginals and
+    conditionals).
     """
 
     #: Fitted attributes of a stream that are computed when they are read.
@@ -300,8 +300,9 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
 
     def _with_found_components(self, X, sample_weight):
         """Set the attributes of the mixture with the best number of components."""
-        best, steps = found_components(self, X, sample_weight)
-        settings = self.get_params(deep=False)
+        settings, seed = self.get_params(deep=False), self._seed()[0]
+        data = X, sample_weight, seed
+        best, steps = found_components(self._trial, settings, *data)
         attributes = {
             name: value for name, value in vars(best).items() if name not in settings
         }

@@ -7,6 +7,7 @@ one, so that all rows together cost an E-step.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.special import logsumexp, softmax
 from sktem import budget
 from sktem.emissions.marginals import Marginal
 
-__all__ = ["left_out_scores", "widened_outputs"]
+__all__ = ["Components", "left_out_scores", "widened_outputs"]
 
 
 class Widening(NamedTuple):
@@ -39,6 +40,24 @@ class Widening(NamedTuple):
 WIDENING = Widening()
 
 
+class Components(NamedTuple):
+    """Gaussian components without their weights.
+
+    Attributes
+    ----------
+    covariance_type : {"full", "tied", "diag"}
+        Structure of the covariances.
+    means : ndarray of shape (K, d)
+        Means.
+    precisions_cholesky : ndarray
+        Factors P with ``P P' = inverse covariance``.
+    """
+
+    covariance_type: str
+    means: np.ndarray
+    precisions_cholesky: np.ndarray
+
+
 class LeftOut(NamedTuple):
     """Densities of rows, each under the components without it.
 
@@ -57,13 +76,13 @@ class LeftOut(NamedTuple):
     leverage: np.ndarray
 
     @classmethod
-    def of(cls, mixture, X, R, masses, prior_rows) -> LeftOut:
+    def of(cls, components, X, R, masses, prior_rows) -> LeftOut:
         """Return the densities of rows, given the responsibilities of their M-step.
 
         Parameters
         ----------
-        mixture : StochasticEMGaussianMixture
-            A fitted mixture with covariances "full", "tied" or "diag", or a marginal.
+        components : Components
+            Means and covariances.
         X : ndarray of shape (n, d)
             Rows, complete.
         R : ndarray of shape (n, K)
@@ -74,12 +93,12 @@ class LeftOut(NamedTuple):
             Weight of the prior of the covariances, in rows.
         """
         n, d, least = masses.sum(), X.shape[1], WIDENING.least_left
-        tied, diagonal = (mixture.covariance_type == t for t in ("tied", "diag"))
-        factors = mixture.precisions_cholesky_
+        tied, diagonal = (components.covariance_type == t for t in ("tied", "diag"))
+        factors = components.precisions_cholesky
         log_joint, moves, leverages = (np.empty(R.shape) for _ in range(3))
         for k, (r, mass) in enumerate(zip(R.T, masses, strict=True)):
             factor = factors if tied else factors[k]
-            apart = X - mixture.means_[k]
+            apart = X - components.means[k]
             # Variances of single columns change each for itself, a matrix as a whole.
             if diagonal:
                 squares, size, roots = (apart * factor) ** 2, 1, factor
@@ -99,7 +118,7 @@ class LeftOut(NamedTuple):
         return cls(log_joint - d * np.log(2 * np.pi) / 2, moves, leverages)
 
 
-def left_out_scores(mixture, X, prior_rows) -> np.ndarray:
+def left_out_scores(components, X, R, prior_rows) -> np.ndarray:
     """Return the log-density of each row under the mixture without that row.
 
     It is exact for one component; with "tied" covariances, the row's share in each
@@ -107,10 +126,12 @@ def left_out_scores(mixture, X, prior_rows) -> np.ndarray:
 
     Parameters
     ----------
-    mixture : StochasticEMGaussianMixture
-        A fitted mixture with covariances "full", "tied" or "diag".
+    components : Components
+        Means and covariances.
     X : ndarray of shape (n_samples, n_features)
-        The rows that it has learned, complete.
+        The rows that they have learned, complete.
+    R : ndarray of shape (n_samples, n_components)
+        Probabilities of the components of the rows.
     prior_rows : float
         Weight of the prior of the covariances, in rows.
 
@@ -119,15 +140,14 @@ def left_out_scores(mixture, X, prior_rows) -> np.ndarray:
     ndarray of shape (n_samples,)
         Log-densities.
     """
-    R, scores = mixture.predict_proba(X), np.empty(len(X))
-    masses = R.sum(axis=0)
+    masses, scores = R.sum(axis=0), np.empty(len(X))
     for rows in _blocks(X):
-        of_rows = LeftOut.of(mixture, X[rows], R[rows], masses, prior_rows)
+        of_rows = LeftOut.of(components, X[rows], R[rows], masses, prior_rows)
         scores[rows] = logsumexp(of_rows.log_joint, axis=1)
     return scores
 
 
-def widened_outputs(mixture, rows, weights, n_inputs, prior_rows):
+def widened_outputs(fitted, rows, weights, n_inputs, prior_rows):
     """Return a mixture whose last columns have the variance of new rows.
 
     Their covariances given the first columns, those of residuals, are multiplied by one
@@ -138,8 +158,8 @@ def widened_outputs(mixture, rows, weights, n_inputs, prior_rows):
 
     Parameters
     ----------
-    mixture : StochasticEMGaussianMixture
-        A fitted mixture with covariances "full", "tied" or "diag".
+    fitted : FittedGaussianMixture
+        A mixture with covariances "full", "tied" or "diag".
     rows : ndarray of shape (n, d)
         The rows that it has learned; NaN is not observed.
     weights : ndarray of shape (n,) or None
@@ -151,8 +171,8 @@ def widened_outputs(mixture, rows, weights, n_inputs, prior_rows):
 
     Returns
     -------
-    mixture : StochasticEMGaussianMixture
-        The mixture, or a wider one.
+    wider : FittedMixture or None
+        The wider mixture; None if the factor is 1.
     factor : float
         The factor.
     """
@@ -160,15 +180,16 @@ def widened_outputs(mixture, rows, weights, n_inputs, prior_rows):
     outputs = np.arange(n_inputs, rows.shape[1])
     weights = np.ones(len(rows)) if weights is None else weights
     known = ~np.isnan(rows[:, outputs]).any(axis=1)
-    model, params = mixture._as_emissions()
-    gaussian = params.emission
-    structure = model.emission.structure(len(gaussian.means), rows.shape[1])
+    twin = fitted.of_emission
+    gaussian, kind = twin.params.emission, twin.model.emission.covariance_type
+    structure = twin.model.emission.structure(len(gaussian.means), rows.shape[1])
     full = np.array(structure.full(gaussian.covariances))
     fill = Marginal(gaussian._replace(covariances=full), inputs, outputs)
-    R = mixture.predict_proba(rows)
+    R = fitted.posterior(rows)
     X = rows[:, inputs]
-    X = mixture.impute(rows)[:, inputs] if np.isnan(X).any() else X
-    masses, of_inputs = weights @ R, mixture.marginal(inputs)
+    X = fitted.completed(rows, "mean", None)[:, inputs] if np.isnan(X).any() else X
+    masses, part = weights @ R, fitted.part(inputs).params.emission
+    of_inputs = Components(kind, part.means, part.precisions_cholesky)
     squares, log_joint = np.empty(R.shape), np.empty(R.shape)
     for block in _blocks(rows):
         left_out = LeftOut.of(of_inputs, X[block], R[block], masses, prior_rows)
@@ -183,19 +204,18 @@ def widened_outputs(mixture, rows, weights, n_inputs, prior_rows):
     log_joint -= np.linalg.slogdet(fill.spreads)[1] / 2
     factor = _widening(squares[known], log_joint[known], weights[known], len(outputs))
     if factor == 1:
-        return mixture, factor
+        return None, factor
     full[:, n_inputs:, n_inputs:] += (factor - 1) * fill.spreads
     wider = {
         "full": lambda: full,
         "tied": lambda: full[0],
         "diag": lambda: np.diagonal(full, axis1=1, axis2=2).copy(),
-    }[mixture.covariance_type]()
+    }[kind]()
     gaussian = gaussian._replace(
         covariances=wider, precisions_cholesky=structure.precisions_cholesky(wider)
     )
-    params = params._replace(emission=gaussian)
-    columns = np.arange(rows.shape[1])
-    return mixture._of_columns(model.emission, params, columns), factor
+    params = twin.params._replace(emission=gaussian)
+    return replace(twin, params=params), factor
 
 
 def _blocks(rows):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone
 
 from sktem.mixture.component_search import from_posterior, splits_of
 from sktem.progress import bar
@@ -40,13 +40,14 @@ class LikelihoodRatioTest(NamedTuple):
     bootstrap: np.ndarray
 
 
-def likelihood_ratio_test(smaller, rows, n_bootstrap, seed, n_jobs):
+def likelihood_ratio_test(fit, rows, n_bootstrap, seed, n_jobs):
     """Return the test of a mixture against one with a component more.
 
     Parameters
     ----------
-    smaller : MixtureEstimator
-        Settings of the smaller mixture.
+    fit : callable
+        Returns an estimator of the smaller mixture and its FittedMixture, given rows
+        and parameters that are others.
     rows : ndarray of shape (n, d)
         Rows of numbers; samples have their holes.
     n_bootstrap : int
@@ -57,8 +58,9 @@ def likelihood_ratio_test(smaller, rows, n_bootstrap, seed, n_jobs):
         Processes.
     """
     first, *seeds = seed.spawn(n_bootstrap + 1)
-    null, statistic = _fitted(smaller, rows, np.random.default_rng(first))
-    tasks = (delayed(_of_sample)(null, np.isnan(rows), child) for child in seeds)
+    null, statistic = _fitted(fit, rows, np.random.default_rng(first))
+    holes = np.isnan(rows)
+    tasks = (delayed(_of_sample)(fit, null, holes, child) for child in seeds)
     ratios = []
     with bar("likelihood ratios of samples", n_bootstrap) as advance:
         for value in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
@@ -66,20 +68,21 @@ def likelihood_ratio_test(smaller, rows, n_bootstrap, seed, n_jobs):
             advance()
     bootstrap = np.array(ratios)
     p_value = (1 + int((bootstrap >= statistic).sum())) / (1 + n_bootstrap)
-    return LikelihoodRatioTest(statistic, p_value, null.n_components, bootstrap)
+    return LikelihoodRatioTest(statistic, p_value, null.model.n_components, bootstrap)
 
 
-def _of_sample(null, holes, seed):
+def _of_sample(fit, null, holes, seed):
     """Return the statistic of a sample of the fitted smaller mixture."""
     rng = np.random.default_rng(seed)
-    model, params = null._as_emissions()
+    null = null.of_emission
+    params, emission = null.params, null.model.emission
     share = params.weights / params.weights.sum()
     states = rng.choice(len(share), len(holes), p=share)
-    rows = model.emission.sample(params.emission, states, rng)
-    return _fitted(null, np.where(holes, np.nan, rows), rng)[1]
+    rows = emission.sample(params.emission, states, rng)
+    return _fitted(fit, np.where(holes, np.nan, rows), rng)[1]
 
 
-def _fitted(smaller, rows, rng):
+def _fitted(fit, rows, rng):
     """Return the fitted smaller mixture, and the statistic.
 
     The larger one is the best of those from its own start and from the splits of the
@@ -89,17 +92,16 @@ def _fitted(smaller, rows, rng):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         seeds = iter(rng.integers(2**31, size=3).tolist())
-        null = clone(smaller).set_params(random_state=next(seeds)).fit(rows)
-        K = null.n_components + 1
-        larger = clone(smaller).set_params(n_components=K, random_state=next(seeds))
-        fits = [clone(larger).fit(rows)]
-        short = {"n_init": 1, "max_iter": min(SHORT_PASSES, larger.max_iter)}
+        null, mixture = fit(rows, random_state=next(seeds))
+        K = null.n_components
+        larger = partial(fit, rows, n_components=K + 1, random_state=next(seeds))
+        fits = [larger()]
+        short = {"n_init": 1, "max_iter": min(SHORT_PASSES, null.max_iter)}
         starts = [
-            clone(larger).set_params(init_params=start, **short).fit(rows)
-            for start in splits_of(null, range(null.n_components), rng)
+            larger(init_params=start, **short)
+            for start in splits_of(mixture, range(K), rng)
         ]
-        best = max(starts, key=lambda fit: fit.lower_bound_)
-        start = from_posterior(best)
-        fits.append(larger.set_params(init_params=start, n_init=1).fit(rows))
-        gain = max(fit.score(rows) for fit in fits) - null.score(rows)
-    return null, max(2 * len(rows) * gain, 0.0)
+        _, best = max(starts, key=lambda start: start[0].lower_bound_)
+        fits.append(larger(init_params=from_posterior(best), n_init=1))
+        gain = max(found.score(rows) for found, _ in fits) - null.score(rows)
+    return mixture, max(2 * len(rows) * gain, 0.0)

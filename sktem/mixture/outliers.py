@@ -15,7 +15,7 @@ from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.mixture.incomplete import observed_rows
-from sktem.mixture.left_out import left_out_scores
+from sktem.mixture.left_out import Components, left_out_scores
 from sktem.mixture.scaled import ScaledMixtureEstimator, possible_components
 
 __all__ = ["MixtureOutlierDetector"]
@@ -264,7 +264,10 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         mixture, missing = self._scaled.mixture, np.isnan(X)
         complete = mixture.impute(X, "mode") if missing.any() else X
         if left_out:
-            scores = left_out_scores(mixture, complete, self.shrinkage * len(X))
+            R, prior_rows = mixture.predict_proba(complete), self.shrinkage * len(X)
+            kind, factors = mixture.covariance_type, mixture.precisions_cholesky_
+            components = Components(kind, mixture.means_, factors)
+            scores = left_out_scores(components, complete, R, prior_rows)
         else:
             scores = mixture.score_samples(complete)
         return scores - missing.sum(axis=1) / 2

@@ -230,13 +230,10 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         outputs = [f"y[{j}]" for j in range(self.n_outputs_)]
         rows, weights = self._observed(rows, weights, outputs)
         self._scaled = self._new_mixture(rows, weights).fit(rows, weights)
-        self._widened, self.widening_ = widened_outputs(
-            self._scaled.mixture,
-            rows,
-            weights,
-            self.n_features_in_,
-            self._scaled.prior_rows,
-        )
+        scaled, d = self._scaled, self.n_features_in_
+        fitted, prior_rows = scaled.mixture._fitted(), scaled.prior_rows
+        wider, self.widening_ = widened_outputs(fitted, rows, weights, d, prior_rows)
+        self._widened = None if wider is None else scaled.published(wider)
         learner = self._scaled.learner
         self.converged_, self.n_iter_ = learner.converged_, learner.n_iter_
         return self
@@ -340,10 +337,10 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         mixture = self.mixture_
         X = self._inputs(X, reset=False)
         d, m = self.n_features_in_, self.n_outputs_
-        model, params = mixture._as_emissions()
-        gaussian = params.emission
+        twin = mixture._fitted().of_emission
+        gaussian = twin.params.emission
         K = len(gaussian.means)
-        full = model.emission.structure(K, d + m).full(gaussian.covariances)
+        full = twin.model.emission.structure(K, d + m).full(gaussian.covariances)
         gaussian = gaussian._replace(covariances=full)
         inputs, outputs = mixture.marginal(np.arange(d)), np.arange(d, d + m)
         size = max(1, budget.MEMORY.cached // (K * max(m, d)))

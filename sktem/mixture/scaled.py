@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -11,13 +12,12 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.choices import KnownParametersMixin, check_choice, check_number
-from sktem.emissions.gaussian import Gaussian, GaussianParams
+from sktem.emissions.gaussian import GaussianParams
 from sktem.emissions.observed import check_observed
 from sktem.estimators.by_blocks import needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
-from sktem.mixture.emission_model import EmissionMixtureParams
 from sktem.mixture.estimator import StochasticEMGaussianMixture
 from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.prior import GaussianMixturePrior
@@ -226,9 +226,9 @@ class ScaledMixture:
 
     @property
     def mixture(self):
-        """The fitted mixture, in the units of the data."""
+        """The estimator of the mixture in the units of the data."""
         if self._found is None:
-            self._found = self._in_units(self.standardised)
+            self._found = self.published(self._in_units())
         return self._found
 
     def _joined(self):
@@ -282,17 +282,21 @@ class ScaledMixture:
         # Without reg_covar, which would make small components wider.
         return mixture.covariances_[0] - mixture.reg_covar * np.eye(rows.shape[1])
 
-    def _in_units(self, learner):
-        """Return a mixture of unscaled rows."""
-        _, params = learner._as_emissions()
-        scaled, scale = params.emission, self.scale
+    def _in_units(self):
+        """Return the mixture of unscaled rows."""
+        twin, scale = self.standardised._fitted().of_emission, self.scale
+        scaled = twin.params.emission
         means = self.shift + scale * scaled.means
-        if scaled.covariances.ndim > 1 and learner.covariance_type == "diag":
+        is_diagonal = twin.model.emission.covariance_type == "diag"
+        if scaled.covariances.ndim > 1 and is_diagonal:
             matrices = scaled.covariances * scale**2, scaled.precisions_cholesky / scale
         else:
             covariances = scaled.covariances * scale[:, None] * scale
             matrices = covariances, scaled.precisions_cholesky / scale[:, None]
         unscaled = GaussianParams(means, *matrices, self.shift)
-        params = EmissionMixtureParams(params.weights, unscaled)
-        emission = Gaussian(learner.covariance_type)
-        return learner._of_columns(emission, params, np.arange(len(scale)))
+        params = twin.params._replace(emission=unscaled)
+        return replace(twin, params=params)
+
+    def published(self, fitted):
+        """Return the estimator of a mixture of the same columns."""
+        return self.standardised._of_columns(fitted, np.arange(len(self.scale)))

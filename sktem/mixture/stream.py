@@ -128,14 +128,9 @@ class MixtureStream(StreamRunner):
         else:
             # Short runs have compared starts about random rows already.
             compared = suits_short_runs(estimator._new_model(rows), rows)
+            limits = FIRST_ROWS.passes, 0 if compared else FIRST_ROWS.random
             self.model, params, s = self._best_start(
-                estimator,
-                rows,
-                weights,
-                self.random,
-                FIRST_ROWS.passes,
-                0 if compared else FIRST_ROWS.random,
-                task=task,
+                estimator, rows, weights, self.random, *limits, task=task
             )
         settings = STREAM.settings(estimator, self.model)
         warn_of_unused(estimator, settings, on_stream=True)
@@ -269,13 +264,9 @@ class MixtureStream(StreamRunner):
             rows, weights = self.kept.joined()
             # The start that `fit` would make of the same rows.
             random = deepcopy(self.random)
+            passes, tol = FIRST_ROWS.preview_passes, estimator._tolerance()
             model, params, _ = self._best_start(
-                estimator,
-                rows,
-                weights,
-                random,
-                FIRST_ROWS.preview_passes,
-                tol=estimator._tolerance(),
+                estimator, rows, weights, random, passes, tol=tol
             )
             self.preview, self.published_at = (model, params), self.kept.count
         return self.preview

@@ -43,7 +43,8 @@ def test_rows_of_a_pattern_together_and_one_by_one(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mixture.set_params(max_iter=2).fit(X)
-    model, params = mixture._fitted_model()
+    fitted = mixture._fitted()
+    model, params = fitted.model, fitted.params
     together, value = model.expected_statistics(X, params)
     alone = [model.expected_statistics(X[i : i + 1], params) for i in range(len(X))]
     assert_allclose(together, np.mean([s for s, _ in alone], axis=0), atol=1e-12)
