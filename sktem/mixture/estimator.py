@@ -365,10 +365,10 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     def _fitted_params(self, centre):
         """Return the fitted attributes as parameters of a model."""
-        weights, means, covariances, _, factors = (
-            numpy_of(getattr(self, name), np.float64) for name in PARAMETER_ATTRIBUTES
-        )
-        return GaussianMixtureParams(weights, means - centre, covariances, factors)
+        names = ("weights_", "means_", "covariances_", "precisions_cholesky_")
+        values = (numpy_of(getattr(self, name), np.float64) for name in names)
+        weights, means, *matrices = values
+        return GaussianMixtureParams(weights, means - centre, *matrices)
 
     def _fitted(self):
         check_is_fitted(self, "means_")
