@@ -25,7 +25,7 @@ from sktem.compartments.scipy_amounts import scipy_amounts
 
 __all__ = ["ODE"]
 
-#: Methods of scipy.integrate.solve_ivp by the names used here.
+#: Methods of scipy.integrate for functions that are not compiled.
 SCIPY_METHODS = {"non-stiff": "DOP853", "stiff": "LSODA"}
 
 
@@ -65,9 +65,12 @@ class ODE(SolvedModel):
         ``initial(p)`` returns the amounts at the beginning and after resets, one for
         each compartment, where ``p.CL`` are arrays; None means zeros.
     method : {"non-stiff", "stiff"}, default="non-stiff"
-        Steps of order 8 by Dormand and Prince (DOP853); or LSODA of
-        ``scipy.integrate.solve_ivp``, which finds out where equations are stiff, and
-        calls ``rhs`` from Python: fits take minutes.
+        Steps of order 8 by Dormand and Prince (DOP853); or of order 5 by a Rosenbrock
+        method (Rodas5P), for equations with rates that differ by orders of magnitude,
+        such as fast binding or exchange: the length of its steps is that of what is
+        slow. Its Jacobian comes from differences, by two calls of ``rhs`` for each
+        state. Both are compiled with ``rhs``; where that is not compiled they are
+        "DOP853" and "LSODA" of ``scipy.integrate``. Linear equations need neither.
     rtol : float, default=1e-8
         Relative tolerance of a step. Fits end by Newton steps where it is 1e-6 or less.
     atol : float, default=1e-10
@@ -85,6 +88,10 @@ class ODE(SolvedModel):
     ----------
     E. Hairer, S. P. Norsett and G. Wanner, Solving Ordinary Differential Equations I,
     Springer, 1993.
+
+    G. Steinebach, Construction of Rosenbrock-Wanner method Rodas5P and numerical
+    benchmarks within the Julia Differential Equations package, BIT Numerical
+    Mathematics 63, 27, 2023.
 
     Examples
     --------
@@ -174,7 +181,7 @@ class ODE(SolvedModel):
     @property
     def hindrance(self) -> str:
         """Reason why the equations are not compiled; empty for none."""
-        if self._compiled is not False or self.method == "stiff":
+        if self._compiled is not False:
             return ""
         names = outside_of(self.rhs) if isinstance(self.rhs, FunctionType) else []
         reason = f"uses {names} from outside" if names else "is none that numba takes"
@@ -229,6 +236,8 @@ class ODE(SolvedModel):
             float(self.rtol), float(self.atol), int(self.max_steps), 0, 0, -1,
             self.n_states, int(equations is not None),
         )  # fmt: skip
+        if equations is None and self.method == "stiff":
+            control = control.for_stiff()
         amounts = np.empty((len(records), self.n_states))
         integrate.integrate(
             compiled.address, control, steps, values, psi.of_record, initial, 0,
@@ -255,7 +264,7 @@ class ODE(SolvedModel):
         if self._compiled is not None:
             return self._compiled
         check_values(self.rhs, self._record(*values.tolist()), self.n_states)
-        function = None if self.method == "stiff" else compilable(self.rhs)
+        function = compilable(self.rhs)
         compiled: RightHandSide | bool = False
         if function is not None:
             try:

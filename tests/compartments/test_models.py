@@ -1,9 +1,11 @@
 """Closed forms, integrators and quadrature give the same amounts."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numba import njit
-from scipy.integrate import quad
+from scipy.integrate import quad, solve_ivp
 from scipy.linalg import expm
 from scipy.special import lambertw
 from scipy.stats import gamma, invgauss, weibull_min
@@ -375,29 +377,105 @@ def test_compiled_and_plain_functions_agree():
     np.testing.assert_allclose(compiled, plain, rtol=1e-7)
 
 
-def test_stiff_equations():
-    def rhs(t, A, p):
-        fast = p.K * (A[0] - A[1])
-        return -fast - A[0], fast
+def van_der_pol(t, A, p):
+    return A[1], p.MU * (1 - A[0] ** 2) * A[1] - A[0]
 
-    data = regimen()
-    psi = {"K": 1e4}
-    model = ODE(rhs, parameters=["K"], n_states=2, method="stiff")
-    found = model.amounts(data, psi)[2:].sum(axis=1)
-    exact = [expm(np.array([[-1e4 - 1, 1e4], [1e4, -1e4]]) * t)[:, 0].sum() * 100
-             for t in TIMES[1:]]  # fmt: skip
-    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)
+
+def forced(t, A, p):
+    return (-p.VMAX * A[0] / (p.KM + A[0]) * (1 + np.sin(3 * t)),)
+
+
+def robertson(t, A, p):
+    first, second, third = p.K1 * A[0], p.K2 * A[1] ** 2, p.K3 * A[1] * A[2]
+    return third - first, first - third - second, second
+
+
+def binding(t, A, p):
+    """Return derivatives of a drug, its target, their complex and a response to it."""
+    bound = p.KON * A[0] * A[1] - p.KOFF * A[2]
+    made = 1.0 - 0.2 * A[1]
+    return -0.1 * A[0] - bound, made - bound, bound - 0.05 * A[2], A[2] ** 1.5 - A[3]
+
+
+def exchange(t, A, p):
+    flow = p.Q * (A[0] / p.V1 - A[1] / p.V2) + 0.0 * t
+    return -p.CL / p.V1 * A[0] - flow, flow
+
+
+def start_at(rhs, psi, start, times, **settings):
+    """Return amounts from a start on, by a model and by SciPy."""
+    initial = {"initial": lambda p: start}
+    model = ode(rhs, list(psi), len(start), **initial, **settings)
+    zeros = np.zeros(len(times))
+    records = {"ID": zeros, "TIME": times, "AMT": zeros, "EVID": zeros + 2}
+    p = SimpleNamespace(**psi)
+    wanted = solve_ivp(
+        lambda t, A: rhs(t, A, p), times[[0, -1]], start, method="Radau",
+        rtol=1e-11, atol=1e-14, t_eval=times,
+    ).y.T  # fmt: skip
+    return model, records, wanted
+
+
+@pytest.mark.parametrize(
+    ("rhs", "psi", "start", "end", "n_steps"),
+    [(van_der_pol, {"MU": 10.0}, (2.0, 0.0), 3.0, 100),
+     (forced, {"VMAX": 5.0, "KM": 2.0}, (10.0,), 4.0, 64)],
+)  # fmt: skip
+def test_stiff_method_is_of_order_five(rhs, psi, start, end, n_steps):
+    errors = []
+    for n in (n_steps, 2 * n_steps):
+        # Without tolerances there is a step from record to record.
+        case = rhs, psi, start, np.linspace(0.0, end, n + 1)
+        model, records, wanted = start_at(*case, method="stiff", rtol=1e9, atol=1e9)
+        errors.append(np.abs(model.amounts(records, psi)[-1] - wanted[-1]).max())
+    assert 4.5 < np.log2(errors[0] / errors[1]) < 5.5
+
+
+@pytest.mark.parametrize(
+    ("rhs", "psi", "start", "times"),
+    [(robertson, {"K1": 0.04, "K2": 3e7, "K3": 1e4}, (1.0, 0.0, 0.0),
+      np.r_[0.0, np.logspace(-5, 4, 8)]),
+     (binding, {"KON": 1e4, "KOFF": 1e3}, (30.0, 5.0, 0.0, 0.0), TIMES)],
+)  # fmt: skip
+def test_stiff_equations(rhs, psi, start, times):
+    case = rhs, psi, start, times
+    model, records, wanted = start_at(*case, method="stiff", max_steps=150)
+    found = model.amounts(records, psi)
+    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-8)
+    # Negative control: the other method needs a hundred times as many steps.
+    other, *_ = start_at(*case, max_steps=100 * 150)
+    assert np.isnan(other.amounts(records, psi)).any()
+    model.max_steps = 5
+    assert np.isnan(model.amounts(records, psi)).any()
+
+
+@pytest.mark.parametrize("Q", [1e4, 1e7])
+def test_stiff_equations_of_doses(Q):
+    regimens = {**REGIMENS, "modelled": regimen(rate=-2)}
+    for name, data in regimens.items():
+        psi = {"CL": 1.0, "V1": 10.0, "Q": Q, "V2": 20.0}
+        dosing = {"ALAG": 0.7, "D1": 3.0} if name == "modelled" else {"ALAG": 0.7}
+        wanted = TwoCompartment().amounts(data, psi | dosing)
+        model = ode(exchange, list(psi), 2, method="stiff")
+        found = model.amounts(data, psi | dosing)
+        assert not model._is_linear
+        np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7, err_msg=name)
 
 
 @pytest.mark.parametrize("method", ["stiff", "non-stiff"])
-def test_equations_without_a_solution_end(method):
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_equations_without_a_solution_end(method, is_compiled):
     calls = []
 
-    def rhs(t, A, p):
+    def plain(t, A, p):
         calls.append(t)
         assert len(calls) < 30_000
         return (-np.inf if A[0] < 50 else -p.K * A[0],)
 
+    def compiled(t, A, p):
+        return (-np.inf if A[0] < 50 else -p.K * A[0],)
+
+    rhs = compiled if is_compiled else plain
     model = ODE(rhs, parameters=["K"], n_states=1, method=method, max_steps=1000)
     found = model.predict(regimen(), {"K": 0.1})
     late = np.array(regimen()["TIME"]) > np.log(2) / 0.1
@@ -413,10 +491,13 @@ def saturated(t, A, p):
     return (-p.VMAX * A[0] / (p.KM + A[0]),)
 
 
-@pytest.mark.parametrize("rhs", [saturated, pairs])
+@pytest.mark.parametrize(
+    ("rhs", "method"),
+    [(saturated, "non-stiff"), (saturated, "stiff"), (pairs, "non-stiff")],
+)
 @pytest.mark.parametrize("dose", [{"ii": 8}, {"ii": 8, "rate": 25.0}])
-def test_no_steady_state_where_more_enters_than_can_leave(rhs, dose):
-    model = ODE(rhs, parameters=["VMAX", "KM"], n_states=1)
+def test_no_steady_state_where_more_enters_than_can_leave(rhs, method, dose):
+    model = ODE(rhs, parameters=["VMAX", "KM"], n_states=1, method=method)
     data = regimen(ss=1, **dose)
     for most, is_known in ((20.0, True), (12.6, True), (12.4, False), (5.0, False)):
         found = model.predict(data, {"VMAX": most, "KM": 20.0})
@@ -453,7 +534,8 @@ def test_impossible_parameters_of_doses_predict_nothing(rate, wrong):
     assert np.isfinite(OneCompartment().predict(regimen(rate=rate), psi | right)).all()
 
 
-def test_subjects_do_not_know_of_each_other():
+@pytest.mark.parametrize("method", ["non-stiff", "stiff"])
+def test_subjects_do_not_know_of_each_other(method):
     """Subjects are integrated side by side, each with steps of its own."""
 
     @njit
@@ -475,7 +557,7 @@ def test_subjects_do_not_know_of_each_other():
     psi = {"VMAX": rng.uniform(20, 60, n), "KM": rng.uniform(1, 30, n)}
     psi["KM"][4] = -1.0  # raises
     psi["VMAX"][7] = np.nan
-    model = ODE(rhs, parameters=["VMAX", "KM"], n_states=1)
+    model = ODE(rhs, parameters=["VMAX", "KM"], n_states=1, method=method)
     together = model.predict(data, psi).reshape(n, 7)
     for i in range(n):
         own = {name: values[i] for name, values in psi.items()}

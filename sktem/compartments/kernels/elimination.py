@@ -2,9 +2,50 @@
 
 import math
 
+import numpy as np
 from numba import njit
 
-from sktem.kernels.options import OUTER
+from sktem.kernels.borrowed import address
+from sktem.kernels.options import INNER, OUTER
+
+
+@njit(**INNER, error_model="numpy")
+def factorise(n, matrix, pivots):
+    """Write the triangular factors of a matrix in its place; False if it has none.
+
+    They and the pivots equal those of ``scipy.linalg.lu_factor``.
+    """
+    for j in range(n):
+        best = j
+        for i in range(j + 1, n):
+            if abs(matrix[i * n + j]) > abs(matrix[best * n + j]):
+                best = i
+        pivots[j] = best
+        if not 0.0 < abs(matrix[best * n + j]) < math.inf:
+            return False
+        for k in range(n):
+            above, below = j * n + k, best * n + k
+            matrix[above], matrix[below] = matrix[below], matrix[above]
+        for i in range(j + 1, n):
+            matrix[i * n + j] /= matrix[j * n + j]
+            for k in range(j + 1, n):
+                matrix[i * n + k] -= matrix[i * n + j] * matrix[j * n + k]
+    return True
+
+
+@njit(**INNER, error_model="numpy")
+def substitute(n, factors, pivots, values):
+    """Equal ``values[:] = scipy.linalg.lu_solve((factors, pivots), values)``."""
+    for j in range(n):
+        best = int(pivots[j])
+        values[j], values[best] = values[best], values[j]
+    for j in range(n):
+        for i in range(j + 1, n):
+            values[i] -= factors[i * n + j] * values[j]
+    for j in range(n - 1, -1, -1):
+        for k in range(j + 1, n):
+            values[j] -= factors[j * n + k] * values[k]
+        values[j] /= factors[j * n + j]
 
 
 @njit(**OUTER, error_model="numpy")
@@ -14,23 +55,10 @@ def solve(matrix, values):
     The matrix is overwritten.
     """
     n = values.shape[0]
-    for j in range(n):
-        best = j
-        for i in range(j + 1, n):
-            if abs(matrix[i, j]) > abs(matrix[best, j]):
-                best = i
-        if not 0.0 < abs(matrix[best, j]) < math.inf:
-            return False
-        for k in range(n):
-            matrix[j, k], matrix[best, k] = matrix[best, k], matrix[j, k]
-        values[j], values[best] = values[best], values[j]
-        for i in range(j + 1, n):
-            factor = matrix[i, j] / matrix[j, j]
-            for k in range(j, n):
-                matrix[i, k] -= factor * matrix[j, k]
-            values[i] -= factor * values[j]
-    for j in range(n - 1, -1, -1):
-        for k in range(j + 1, n):
-            values[j] -= matrix[j, k] * values[k]
-        values[j] /= matrix[j, j]
-    return True
+    numbers = np.empty(n)
+    factors, pivots = address(matrix), address(numbers)
+    known = factorise(n, factors, pivots)
+    if known:
+        substitute(n, factors, pivots, address(values))
+    numbers[0] = 0.0  # a last use, until which they live
+    return known

@@ -6,17 +6,9 @@ import numpy as np
 from numba import njit
 
 from sktem.compartments.kernels.schedule import BOLUS, RATE, RECORD, RESET
+from sktem.compartments.kernels.slopes import Doses, doses_of
 from sktem.compartments.kernels.steady_states import MOST_PAST, begin_steady
-from sktem.compartments.kernels.stepping import (
-    Doses,
-    Work,
-    add,
-    begin,
-    doses_of,
-    finished,
-    moved,
-    step,
-)
+from sktem.compartments.kernels.stepping import Work, add, begin, finished, moved, step
 from sktem.compartments.kernels.transit import ROOM
 from sktem.kernels.borrowed import address, offset
 from sktem.kernels.options import INNER, OUTER

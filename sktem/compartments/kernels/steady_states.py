@@ -7,7 +7,8 @@ from numba import njit
 from numba.extending import overload
 
 from sktem.compartments.kernels.elimination import solve
-from sktem.compartments.kernels.stepping import add, advance, input_density
+from sktem.compartments.kernels.slopes import input_density
+from sktem.compartments.kernels.stepping import add, advance
 from sktem.kernels.borrowed import address, is_none
 from sktem.kernels.options import INNER
 

@@ -3,21 +3,16 @@
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
 from numba import njit
-from scipy.integrate import DOP853
+from numba.extending import overload
 
+from sktem.compartments.kernels import dormand_prince, rosenbrock
 from sktem.compartments.kernels.matrix_exponential import propagate
+from sktem.compartments.kernels.slopes import slopes
 from sktem.compartments.kernels.transit import advance_exactly
-from sktem.kernels.borrowed import call, offset
+from sktem.kernels.borrowed import is_none, offset
 from sktem.kernels.options import INNER
 
-#: Coefficients of Dormand and Prince's method of order 8, a row for the amounts at each
-#: of its stages, and after them those of a step and of its two errors.
-WEIGHTS = np.vstack([DOP853.A[:12], DOP853.B, DOP853.E5[:12], DOP853.E3[:12]])
-NODES = DOP853.C[:12].copy()
-#: The first column, but for column 0, of each row that is not zero.
-FIRST = (1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 5, 5, 5)
 #: A first step, in which amounts change by this share of the largest.
 FIRST_STEP = 0.1
 
@@ -46,6 +41,10 @@ class Control(NamedTuple):
     by_transit : int or None
         A number where transit compartments and a linear system have a closed form
         (:func:`advance_exactly`), so that other code does without it.
+    by_rosenbrock : int or None
+        A number for steps of stiff equations, likewise.
+    power : float
+        Inverse order of the error of a step, by which its length changes.
     """
 
     relative: float
@@ -57,25 +56,12 @@ class Control(NamedTuple):
     n_states: int
     is_linear: int = 0
     by_transit: int | None = None
+    by_rosenbrock: int | None = None
+    power: float = 0.125
 
-
-class Doses(NamedTuple):
-    """Addresses of doses that enter over time.
-
-    Attributes
-    ----------
-    time, amount : pointer
-        When they were given, and how much, ``room`` of each lane.
-    n_doses : pointer
-        How many there are in each lane.
-    room : int
-        How many there may be.
-    """
-
-    time: Any
-    amount: Any
-    n_doses: Any
-    room: int
+    def for_stiff(self) -> "Control":
+        """Return settings of the method for stiff equations."""
+        return self._replace(by_rosenbrock=1, power=0.2)
 
 
 class Work(NamedTuple):
@@ -101,7 +87,7 @@ class Work(NamedTuple):
     largest : pointer
         Largest amount so far of each lane.
     matrices : pointer
-        Work array of linear equations.
+        Work array of matrices.
     """
 
     lanes: int
@@ -120,93 +106,15 @@ class Work(NamedTuple):
     matrices: Any
 
 
-@njit(**INNER, error_model="numpy")
-def input_density(kind, t, psi, place):
-    """Return the density of the time after a dose at which it enters.
-
-    Transit compartments (Savic et al. 2007), ``scipy.stats.gamma.pdf``; Weibull,
-    ``weibull_min.pdf``; inverse Gaussian (Freijer and Post 1997), ``invgauss.pdf``.
-    """
-    if t <= 0.0:
-        return 0.0
-    location, shape = psi[place], psi[place + 1]
-    if kind == 1:
-        rate = (shape + 1.0) / location
-        log_value = shape * math.log(rate * t) - rate * t - math.lgamma(shape + 1.0)
-        return rate * math.exp(log_value)
-    if kind == 2:
-        power = (t / location) ** shape
-        return shape / t * power * math.exp(-power)
-    scale = math.sqrt(location / (2.0 * math.pi * shape * t**3))
-    return scale * math.exp(-((t - location) ** 2) / (2.0 * shape * location * t))
-
-
-@njit(**INNER, error_model="numpy")
-def doses_of(doses, lane):
-    """Return the addresses of the doses of a lane."""
-    return Doses(
-        offset(doses.time, lane * doses.room),
-        offset(doses.amount, lane * doses.room),
-        offset(doses.n_doses, lane),
-        doses.room,
-    )
-
-
-@njit(**INNER, error_model="numpy")
-def _slopes(rhs, control, stage, lanes, amounts, psi, rates, doses, work):
-    """Write slopes of a stage of some lanes, with infusions and inputs over time."""
-    first, last = lanes
-    n, slopes = (
-        control.n_states,
-        offset(work.slopes, stage * control.n_states * work.lanes),
-    )
-    for lane in range(first, last):
-        t = work.start[lane] + work.done[lane] + NODES[stage] * work.length[lane]
-        values = offset(psi, work.row[lane])
-        call(rhs, t, offset(amounts, n * lane), values, offset(slopes, n * lane))
-    for i in range(n * first, n * last):
-        slopes[i] += rates[i]
-    if not control.input_kind:
-        return
-    for lane in range(first, last):
-        t = work.start[lane] + work.done[lane] + NODES[stage] * work.length[lane]
-        values, own = offset(psi, work.row[lane]), doses_of(doses, lane)
-        for k in range(own.n_doses[0]):
-            slopes[n * lane] += own.amount[k] * input_density(
-                control.input_kind, t - own.time[k], values, control.input_place
-            )
-
-
-@njit(**INNER, error_model="numpy")
-def _combine(row, last, count, slopes, out):
-    """Write sums of the slopes of the stages before the last, with weights of a row."""
-    weight = WEIGHTS[row, 0]
-    for i in range(count):
-        out[i] = weight * slopes[i]
-    for k in range(FIRST[row], last):
-        weight, slope = WEIGHTS[row, k], offset(slopes, k * count)
-        for i in range(count):
-            out[i] += weight * slope[i]
-
-
-@njit(**INNER, error_model="numpy")
 def step(rhs, control, amounts, psi, rates, doses, work):
-    """Write the amounts after a step of all lanes, and its errors."""
-    n, trial, lengths = control.n_states, work.trial, work.lengths
-    count = n * work.lanes
-    for i in range(count):
-        lengths[i], trial[i] = work.length[i // n], amounts[i]
-    for s in range(12):
-        if s > 0:
-            _combine(s, s, count, work.slopes, trial)
-            for i in range(count):
-                trial[i] = amounts[i] + lengths[i] * trial[i]
-        _slopes(rhs, control, s, (0, work.lanes), trial, psi, rates, doses, work)
-    _combine(12, 12, count, work.slopes, trial)
-    for i in range(count):
-        trial[i] = amounts[i] + lengths[i] * trial[i]
-    _combine(13, 12, count, work.slopes, work.errors)
-    _combine(14, 12, count, work.slopes, offset(work.errors, count))
+    """Write the amounts after a step of all lanes, and its errors, by a method."""
+    raise NotImplementedError("for compiled code")
+
+
+@overload(step, jit_options={**INNER, "error_model": "numpy"})
+def _step(rhs, control, amounts, psi, rates, doses, work):
+    method = dormand_prince if is_none(control, "by_rosenbrock") else rosenbrock
+    return method.step
 
 
 @njit(**INNER, error_model="numpy")
@@ -223,7 +131,7 @@ def begin(rhs, control, lane, interval, amounts, psi, rates, doses, work):
         largest = max(largest, abs(amounts[i]))
     if work.step[lane] == 0.0:
         lanes = (lane, lane + 1)
-        _slopes(rhs, control, 0, lanes, amounts, psi, rates, doses, work)
+        slopes(rhs, control, 0, 0.0, lanes, amounts, psi, rates, doses, work)
         h, speed = elapsed, 0.0
         for i in range(n * lane, n * lane + n):
             speed = max(speed, abs(work.slopes[i]))
@@ -266,12 +174,12 @@ def finished(control, lane, amounts, work):
         for i in states:
             amounts[i] = work.trial[i]
             work.largest[lane] = max(work.largest[lane], abs(amounts[i]))
-        grown = length * min(10.0, 0.9 * max(error, 1e-10) ** -0.125)
+        grown = length * min(10.0, 0.9 * max(error, 1e-10) ** -control.power)
         work.step[lane] = max(h, grown) if is_last else grown
         if is_last:
             return True
     elif error < math.inf:
-        work.step[lane] = length * max(0.2, 0.9 * error**-0.125)
+        work.step[lane] = length * max(0.2, 0.9 * error**-control.power)
     else:
         work.step[lane] = 0.1 * length
     shortest = 1e-13 * max(work.elapsed[lane], abs(work.start[lane]))
@@ -297,7 +205,10 @@ def moved(control, t, elapsed, amounts, psi, rates, doses, work):
 
 @njit(**INNER, error_model="numpy")
 def advance(rhs, control, t, elapsed, amounts, psi, rates, doses, work):
-    """Move amounts by a time as ``scipy.integrate.solve_ivp`` does with "DOP853"."""
+    """Move amounts by a time.
+
+    With the method of Dormand and Prince as ``scipy.integrate.solve_ivp`` does.
+    """
     if moved(control, t, elapsed, amounts, psi, rates, doses, work):
         return
     begin(rhs, control, 0, (t, elapsed), amounts, psi, rates, doses, work)

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.compartments import ODE, OneCompartment, read_nonmem
+from sktem.compartments import ODE, OneCompartment, TwoCompartment, read_nonmem
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.given_data import given_records
@@ -254,6 +254,40 @@ def test_errors_of_integrated_equations_are_those_of_the_closed_form():
     assert "integrated" not in message
     coarse = ODE(absorbed, **EQUATIONS, rtol=1e-3)
     assert "integrated too coarsely" in errors_of(coarse)[1]
+
+
+def exchanged(t, A, p):
+    flow = p.Q * (A[0] / p.V1 - A[1] / p.V2) + 0.0 * t
+    return -p.CL / p.V1 * A[0] - flow, flow
+
+
+def test_fits_of_stiff_equations_are_those_of_the_closed_form():
+    n, times = 12, np.array([0.0, 0.25, 0.5, 1, 2, 4, 8, 12, 24])
+    rng, m = np.random.default_rng(0), len(times)
+    frame = {
+        "ID": np.repeat(np.arange(n), m), "TIME": np.tile(times, n),
+        "AMT": np.tile([100.0] + [0.0] * (m - 1), n),
+    }  # fmt: skip
+    psi = {"V1": 10.0, "Q": 1e4, "V2": 10.0}
+    CL = 2.0 * np.exp(0.3 * rng.standard_normal(n))
+    f = TwoCompartment().predict(frame, psi | {"CL": CL})
+    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(n * m))
+    equations = ODE(
+        exchanged, parameters=["CL", *psi], n_states=2, method="stiff",
+        output=lambda A, p: A[0] / p.V1,
+    )  # fmt: skip
+    fits = [
+        NonlinearMixedEffectsRegressor(
+            model, parameters={"CL": 3.0} | psi, omega=["CL"], fixed=psi,
+            residual_error="proportional", n_burn_in=10, max_iter=30, random_state=0,
+        ).fit(read_nonmem(frame))
+        for model in (TwoCompartment(), equations)
+    ]  # fmt: skip
+    wanted, found = fits
+    np.testing.assert_allclose(
+        found.summary_.estimate, wanted.summary_.estimate, rtol=1e-4
+    )
+    assert found.log_likelihood() == pytest.approx(wanted.log_likelihood(), abs=1e-5)
 
 
 def test_searches_of_modes_end_where_differences_tell_no_more(monkeypatch):
