@@ -9,7 +9,7 @@ from sktem.kernels.borrowed import address
 from sktem.kernels.options import INNER, OUTER
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**INNER, error_model="numpy", inline="always")
 def factorise(n, matrix, pivots):
     """Write the triangular factors of a matrix in its place; False if it has none.
 
@@ -33,7 +33,7 @@ def factorise(n, matrix, pivots):
     return True
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**INNER, error_model="numpy", inline="always")
 def substitute(n, factors, pivots, values):
     """Equal ``values[:] = scipy.linalg.lu_solve((factors, pivots), values)``."""
     for j in range(n):
