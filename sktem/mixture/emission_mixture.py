@@ -13,7 +13,6 @@ from sklearn.utils.validation import (
 
 from sktem.e_step.random import drawing_generator
 from sktem.emissions.columns import Columns
-from sktem.emissions.observed import check_observed
 from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.by_blocks import checked_rows
 from sktem.estimators.parameters import (
@@ -29,12 +28,11 @@ from sktem.estimators.parameters import (
 )
 from sktem.estimators.weights import positive_rows
 from sktem.mixture.emission_model import EmissionMixtureModel, EmissionMixtureParams
-from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.face import MixtureEstimator
 from sktem.mixture.fitted import FittedMixture
 from sktem.mixture.latent_classes import classification_table, entropy_r2, profiles_of
 from sktem.mixture.repeated import distinct_rows
-from sktem.mixture.short_runs import best_of_short_runs, suits_short_runs
+from sktem.mixture.settings import EmissionMixtureSettings
 from sktem.rows.sources import found_rows
 from sktem.validation import validate_data, without_mask
 
@@ -287,13 +285,9 @@ class StochasticEMMixture(MixtureEstimator):
                     f"{ensure_min_samples} is required by {type(self).__name__}."
                 )
             return self._table.encode(X)
+        options = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         rows = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=np.float64,
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=ensure_min_samples,
+            self, X, reset=reset, ensure_min_samples=ensure_min_samples, **options
         )
         if reset:
             given = X if is_frame(X) else np.asarray(X)
@@ -314,30 +308,13 @@ class StochasticEMMixture(MixtureEstimator):
         """Return a check of a block, without the estimator."""
         return self._table.of_codes().check if hasattr(self, "_table") else None
 
-    def _check_columns(self, X):
-        """Raise if a column has never been observed."""
-        names = getattr(self, "feature_names_in_", None)
-        check_observed(X, names, self._table.emission)
-
-    def _given(self, n_features):
-        """Return no parameters; raise if rows depend on each other."""
-        emission = self._table.emission
-        if emission.order:
-            raise ValueError(
-                f"rows of a mixture have no order, and {emission!r} depends on rows "
-                "before: take HiddenMarkovModel"
-            )
-        return ()
-
     # The parts of a fit ---------------------------------------------------------
 
-    def _new_model(self, X):
-        return EmissionMixtureModel(
-            self._table.emission,
-            self._n_components,
-            weight_concentration=self.weight_concentration,
-            n_jobs=self.n_jobs,
-        )
+    def _mixture(self):
+        """Return the settings of the mixture."""
+        names = getattr(self, "feature_names_in_", None)
+        parameters = {**self.get_params(deep=False), "emission": self._table.emission}
+        return EmissionMixtureSettings.of(parameters, self._n_components, names)
 
     def _run_epochs(self, settings, X, state, sample_weight, on_epoch):
         """Run the epochs of one start, exact passes over each distinct row once."""
@@ -345,33 +322,10 @@ class StochasticEMMixture(MixtureEstimator):
             X, sample_weight = distinct_rows(X, sample_weight)
         super()._run_epochs(settings, X, state, sample_weight, on_epoch)
 
-    def _start(self, model, X, sample_weight, inits, random_state, method=None):
-        """Return starting parameters and statistics, by a method of ``init_params``."""
-        method = self.init_params if method is None else method
-        rows, weights = self._rows_of_start(X, sample_weight, random_state)
-        rows = np.asarray(rows, dtype=np.float64)
-        if method == "kmeans" and suits_short_runs(model, rows):
-            run = best_of_short_runs(model, rows, random_state, weights)
-            return run.params, run.s
-        K, emission = self._n_components, model.emission
-        R = start_responsibilities(rows, emission, K, method, random_state, weights)
-        params = model.start_of(rows, R, weights)
-        model.like = params.emission
-        s = model.mean_statistics(rows, R, weights, params)
-        return params, s
-
     def _continued(self, model):
         """Return parameters of the previous fit; its statistics are not needed."""
         model.like = self.params_
         return EmissionMixtureParams(self.weights_, self.params_), None
-
-    def _kinds(self, model, n_features):
-        """Return pairs of the values that a model and this mixture must share."""
-        return {
-            "n_components": (model.n_components, self._n_components),
-            "emission": (model.emission, self._table.emission),
-            "n_features": (self.n_features_in_, n_features),
-        }
 
     def _parameter_attributes(self, model, params, X):
         return {

@@ -10,7 +10,6 @@ from numbers import Real
 from typing import ClassVar, Literal
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -18,9 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
 from sktem.emissions.covariances import COVARIANCES
-from sktem.emissions.gaussian import Gaussian
 from sktem.emissions.magnitudes import check_magnitude
-from sktem.emissions.observed import check_observed
 from sktem.emissions.tables import is_frame
 from sktem.estimators.by_blocks import checked_rows
 from sktem.estimators.parameters import (
@@ -35,19 +32,12 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.weights import positive_rows
-from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.face import MixtureEstimator
 from sktem.mixture.fitted import FittedGaussianMixture
-from sktem.mixture.given import (
-    as_dtype,
-    central_point,
-    check_given_parameters,
-    override_start,
-)
-from sktem.mixture.incomplete import has_holes
+from sktem.mixture.given import as_dtype
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
 from sktem.mixture.prior import GaussianMixturePrior
-from sktem.mixture.start import assigned_statistics, start_statistics
+from sktem.mixture.settings import GaussianMixtureSettings
 from sktem.mixture.tensors import like_rows
 from sktem.rows.held import carrier_of
 from sktem.rows.sources import found_rows
@@ -355,14 +345,6 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         params = self._fitted_params(model.centre)
         return params, model.statistics_of(params)
 
-    def _may_start_at_saddle(self):
-        given = self.means_init is not None or self.precisions_init is not None
-        return given or super()._may_start_at_saddle()
-
-    def _start_is_given(self):
-        inits = (self.weights_init, self.means_init, self.precisions_init)
-        return all(value is not None for value in inits)
-
     def _fitted_params(self, centre):
         """Return the fitted attributes as parameters of a model."""
         names = ("weights_", "means_", "covariances_", "precisions_cholesky_")
@@ -467,11 +449,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         True
         """
         check_is_fitted(self)
-        unit = self.covariance_type == "unit"
-        twin = GaussianMixture(
-            len(self.weights_),
-            covariance_type="spherical" if unit else self.covariance_type,
-        )
+        kind = "spherical" if self.covariance_type == "unit" else self.covariance_type
+        twin = GaussianMixture(len(self.weights_), covariance_type=kind)
         for name in SHARED_ATTRIBUTES:
             if hasattr(self, name):
                 setattr(twin, name, copy(getattr(self, name)))
@@ -506,86 +485,11 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         X, sample_weight = positive_rows(X, sample_weight)
         return X, sample_weight
 
-    def _check_columns(self, X):
-        """Raise if a column has never been observed."""
-        if not carrier_of(X).holds_tensors and has_holes(X):
-            check_observed(X, getattr(self, "feature_names_in_", None))
-
-    def _new_model(self, X):
-        prior = {} if self.prior is None else self.prior.checked(X.shape[1])
-        return GaussianMixtureModel(
-            self._n_components,
-            covariance_type=self.covariance_type,
-            reg_covar=self.reg_covar,
-            **prior,
-            centre=central_point(X),
-            n_jobs=self.n_jobs,
-            incomplete=not carrier_of(X).holds_tensors and has_holes(X),
-        )
-
-    def _model_for(self, model, X):
-        """Return a model that completes rows from the first chunk with holes on."""
-        if model.incomplete or carrier_of(X).holds_tensors or not has_holes(X):
-            return model
-        return clone(model).set_params(incomplete=True)
-
-    def _kinds(self, model, n_features):
-        """Return pairs of the values that a model and this mixture must share."""
-        return {
-            "n_components": (model.n_components, self._n_components),
-            "covariance_type": (model.covariance_type, self.covariance_type),
-            "n_features": (len(model.centre), n_features),
-        }
-
-    def _given(self, n_features):
-        """Return the checked parameters that the user gave for the start."""
-        return check_given_parameters(
-            self.weights_init,
-            self.means_init,
-            self.precisions_init,
-            (self._n_components, n_features),
-            self.covariance_type,
-        )
-
-    def _start(self, model, X, sample_weight, inits, random_state, method=None):
-        """Return starting parameters and statistics, by a method of ``init_params``."""
-        method = self.init_params if method is None else method
-        complete = all(value is not None for value in inits[:2]) and (
-            inits[2] is not None or self.covariance_type == "unit"
-        )
-        params = s = None
-        if not complete:
-            # On the host: k-means of scikit-learn knows NumPy only.
-            rows, weights = self._rows_of_start(X, sample_weight, random_state)
-            if model.incomplete:
-                start = self._start_with_holes
-                params, s = start(model, rows, weights, random_state, method)
-            else:
-                s = start_statistics(model, rows, method, random_state, weights)
-                params = model.maximize(s, None)
-            points = isinstance(method, str) and method != "random"
-            points = points and not model.incomplete
-            if self.init_size == "auto" and len(rows) < len(X) and points:
-                s = assigned_statistics(model, X, params, sample_weight)
-                params = model.maximize(s, None)
-        if any(value is not None for value in inits):
-            params = override_start(model, params, inits, X)
-            s = model.statistics_of(params)
-        return params, s
-
-    def _start_with_holes(self, model, rows, weights, random_state, method):
-        """Return starting parameters and statistics of rows with holes."""
-        emission = Gaussian(model.covariance_type, model.reg_covar)
-        K = self._n_components
-        R = start_responsibilities(rows, emission, K, method, random_state, weights)
-        mass = R if weights is None else R * weights[:, None]
-        gaussian = emission.start(np.asarray(rows, dtype=np.float64), mass)
-        matrices = gaussian.covariances, gaussian.precisions_cholesky
-        shares = mass.sum(axis=0) / mass.sum()
-        means = gaussian.means - model.centre
-        params = GaussianMixtureParams(shares, means, *matrices)
-        s = model.mean_statistics(rows, R, weights, params)
-        return params, s
+    def _mixture(self):
+        """Return the settings of the mixture."""
+        names = getattr(self, "feature_names_in_", None)
+        parameters = self.get_params(deep=False)
+        return GaussianMixtureSettings.of(parameters, self._n_components, names)
 
     def _parameter_attributes(self, model, params, X):
         dtype = X.dtype

@@ -29,8 +29,8 @@ from sktem.mixture.answers import MixtureAnswers
 from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.fit_warnings import warn_of_components, warn_of_equal
 from sktem.mixture.incomplete import observed_rows
-from sktem.mixture.start import START_METHODS, chosen_rows
-from sktem.mixture.stream import MixtureStream
+from sktem.mixture.start import START_METHODS
+from sktem.mixture.stream import MixtureStream, stream_average
 from sktem.rows.sources import found_rows, is_stream
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
@@ -59,8 +59,8 @@ FORGETTING = Forgetting()
 class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
     """Base of the mixtures.
 
-    Subclasses check and convert rows (``_validate``), make the model (``_new_model``)
-    and its start (``_start``), and turn parameters into fitted attributes
+    Subclasses check and convert rows (``_validate``), give their parameters as settings
+    (``_mixture``), and turn parameters into fitted attributes
     (``_parameter_attributes``) and back (``_fitted``; ``_of_columns`` for marginals and
     conditionals).
     """
@@ -106,22 +106,26 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         if isinstance(self.n_components, str) and not self._is_warm():
             return self._with_found_components(X, sample_weight)
         X, sample_weight = self._rows_of_fit(X, sample_weight)
-        if len(X) < self._n_components:
+        mixture = self._mixture()
+        if len(X) < mixture.n_components:
             raise ValueError(
                 "Expected n_samples >= n_components but got n_components = "
-                f"{self._n_components}, n_samples = {len(X)}"
+                f"{mixture.n_components}, n_samples = {len(X)}"
             )
-        inits = self._given(X.shape[1])
-        model = self._new_model(X)
+        inits = mixture.given(X.shape[1])
+        model = mixture.new_model(X)
         settings = self._settings(model, batch_size=self._batch_size_of(X))
-        warm = self._goes_on(X.shape[1])
+        warm = self._is_warm()
+        if warm:
+            mixture.check_same(self._stream.current_model, X.shape[1])
         seed, starts = self._seed()
 
         def new_run(progress):
             if warm:
                 params, s = self._continued(model)
             else:
-                params, s = self._start(model, X, sample_weight, inits, progress.random)
+                rows = X, sample_weight, inits, progress.random
+                params, s = mixture.start(model, *rows)
             # By index, so that a fit resumed from a checkpoint has the same.
             run_seed = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
             state = RunState(params, spawn_generators(run_seed))
@@ -135,7 +139,9 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
 
         def finish(state):
             total = float(len(X) if sample_weight is None else sample_weight.sum())
-            self._stream = MixtureStream.after_fit(self, model, state, len(X), total)
+            average = stream_average(self.average, self.step_size)
+            args = average, len(X), total
+            self._stream = MixtureStream.after_fit(mixture, model, state, *args)
             self.__dict__.pop("n_steps_", None)
 
         options = {"n_init": n_init, "starts": starts, "finish": finish}
@@ -152,7 +158,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
     def _rows_of_fit(self, X, sample_weight):
         """Return checked rows of which something is observed, and their weights."""
         rows = self._validate(X, sample_weight, reset=True, ensure_min_samples=2)
-        self._check_columns(rows[0])
+        self._mixture().check_columns(rows[0])
         return observed_rows(*rows)
 
     def fit_predict(self, X, y=None, sample_weight=None):
@@ -214,9 +220,8 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         """
         if self._begun() is None or not self._begun().is_settled(self):
             self._check_parameters()
-            if isinstance(self.n_components, str) and not hasattr(
-                self, "n_components_"
-            ):
+            is_selected = isinstance(self.n_components, str)
+            if is_selected and not hasattr(self, "n_components_"):
                 raise ValueError(
                     f"n_components={self.n_components!r} needs rows that can be read "
                     "again: fit the first ones, then call partial_fit"
@@ -230,6 +235,8 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
             rows, weights = observed_rows(*chunk)
             if len(rows):
                 stream = self._begun() or MixtureStream(*self._seed())
+                if not stream.is_settled(self):
+                    stream.prepare(self._mixture(), rows.shape[1])
                 self._partial_fit(stream, rows, weights)
         return self
 
@@ -271,7 +278,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
         settings = replace(
             settings, extrapolates=is_auto(self.tol),
-            leaves_saddles=self._n_components > 1 and self._may_start_at_saddle(),
+            leaves_saddles=self._mixture().may_start_at_saddle,
         )  # fmt: skip
         if isinstance(settings.solver, OnlineEM) and isinstance(self.step_size, str):
             # Steps average over at least one row per parameter: what fewer rows leave
@@ -310,30 +317,6 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         self.__dict__.pop("n_steps_", None)
         return self
 
-    def _goes_on(self, n_features):
-        """Return whether ``fit`` continues a previous one, which must match."""
-        if not self._is_warm():
-            return False
-        self._check_same(self._stream.current_model, n_features)
-        return True
-
-    def _check_same(self, model, n_features):
-        """Check that the fitted mixture is of the same kind."""
-        for name, (before, after) in self._kinds(model, n_features).items():
-            if str(before) != str(after):
-                raise ValueError(
-                    f"Cannot continue from a mixture with {name}={before!r}: it is now "
-                    f"{after!r}. Set warm_start=False, or fit a new estimator."
-                )
-
-    def _rows_of_start(self, X, weights, random_state):
-        """Return the rows of a start, on the host, and their weights."""
-        chosen = chosen_rows(X, self._n_components, self.init_size, random_state)
-        if chosen is not None:
-            X = X.take(chosen, axis=0)
-            weights = None if weights is None else weights[chosen]
-        return np.asarray(X), weights
-
     def _bound_to_beat(self, settings):
         """Return the lower bound of the previous fit, where this one continues it."""
         # On other data or a sample of rows, the earlier bound has no meaning.
@@ -343,9 +326,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
     def _seed(self):
         """Return the root of the generators and the random state of the starts."""
         seed = seed_sequence(self.random_state)
-        if self.random_state is None or isinstance(
-            self.random_state, np.random.Generator
-        ):
+        if isinstance(self.random_state, np.random.Generator | None):
             return seed, np.random.RandomState(seed.generate_state(4))
         return seed, check_random_state(self.random_state)
 
@@ -372,19 +353,3 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         if not callable(self.init_params):
             known, other = START_METHODS, " or a callable"
             check_choice("init_params", self.init_params, known, other)
-
-    def _given(self, n_features):
-        """Return the parameters that the user gave for the start, checked."""
-        return ()
-
-    def _model_for(self, model, X):
-        """Return the model for the next rows of a stream."""
-        return model
-
-    def _may_start_at_saddle(self):
-        """Return whether components may start equal, which those of rows do not."""
-        return callable(self.init_params) or self.init_params == "random"
-
-    def _start_is_given(self):
-        """Return whether the user gave all parameters of the start."""
-        return False

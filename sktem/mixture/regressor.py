@@ -279,13 +279,8 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
                 "the target y is None"
             )
         X = self._inputs(X, reset)
-        y = check_array(
-            y,
-            dtype=np.float64,
-            ensure_2d=False,
-            ensure_all_finite="allow-nan",
-            input_name="y",
-        )
+        options = {"ensure_all_finite": "allow-nan", "input_name": "y"}
+        y = check_array(y, dtype=np.float64, ensure_2d=False, **options)
         check_consistent_length(X, y)
         Y = y.reshape(len(y), -1)
         if reset:

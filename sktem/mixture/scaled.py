@@ -135,13 +135,9 @@ class ScaledMixtureEstimator(
         """Return rows of float64; NaN is not observed."""
         reason = "fit leaves its rows out one by one, partial_fit takes parts of them"
         needed_in_memory(self, X, reason)
+        options = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=np.float64,
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=ensure_min_samples,
+            self, X, reset=reset, ensure_min_samples=ensure_min_samples, **options
         )
 
     def _observed(self, rows, weights=None, names=()):

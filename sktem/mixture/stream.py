@@ -23,7 +23,7 @@ from sktem.samplers import ExactExpectation
 from sktem.schedules import Constant, Polynomial
 from sktem.solvers import FullBatch
 
-__all__ = ["FIRST_ROWS", "FirstRows", "MixtureStream"]
+__all__ = ["FIRST_ROWS", "FirstRows", "MixtureStream", "stream_average"]
 
 #: Types of parameters that cannot be changed in place.
 PLAIN = {type(None), bool, int, float, str}
@@ -78,24 +78,31 @@ class MixtureStream(StreamRunner):
         self.published_at = 0
         self.preview: Any = None
         self.model = None
+        self.mixture: Any = None
         self.like = None
         self.settled: Any = None
 
     @classmethod
-    def after_fit(cls, estimator, model, state, n_rows, total_weight) -> MixtureStream:
+    def after_fit(cls, mixture, model, state, average, n_rows, mass) -> MixtureStream:
         """Return a stream that continues a fit to rows of some weight."""
         stream = cls()
-        stream.model = model
+        stream.model, stream.mixture = model, mixture
         stream.n_rows = n_rows
         stream.state = StreamState(
             params=state.params,
             s=state.returned,
             generators=state.generators,
-            iterates=IterateRule(_stream_average(estimator)),
-            mass=total_weight,
+            iterates=average,
+            mass=mass,
             likelihoods=BatchLikelihoods(),
         )
         return stream
+
+    def prepare(self, mixture, n_features):
+        """Set the settings for the next rows, which must be those of the stream."""
+        if self.state is not None:
+            mixture.check_same(self.model, n_features)
+        self.mixture = mixture
 
     @property
     def current_model(self):
@@ -105,8 +112,7 @@ class MixtureStream(StreamRunner):
     def update(self, estimator, X, sample_weight, task):
         """Learn from a chunk."""
         if self.state is not None:
-            estimator._check_same(self.model, X.shape[1])
-            model = estimator._model_for(self.model, X)
+            model = self.mixture.model_for(self.model, X)
             if model is not self.model:
                 self.model, self.settled = model, None
         self.like = no_rows(X)
@@ -116,21 +122,19 @@ class MixtureStream(StreamRunner):
 
     def rows_of_start(self, estimator, X):
         """Return how many rows a start needs."""
-        estimator._given(X.shape[1])  # errors come with the first rows
-        return FIRST_ROWS.needed(estimator._n_components, X.shape[1])
+        self.mixture.given(X.shape[1])  # errors come with the first rows
+        return FIRST_ROWS.needed(self.mixture.n_components, X.shape[1])
 
     def begin(self, estimator, rows, weights, task):
         """Start from the kept rows, and learn them."""
-        if estimator._start_is_given():
-            self.model, params, s = self._started(
-                estimator, rows, weights, self.random[1]
-            )
+        if self.mixture.has_start:
+            self.model, params, s = self._started(rows, weights, self.random[1])
         else:
             # Short runs have compared starts about random rows already.
-            compared = suits_short_runs(estimator._new_model(rows), rows)
+            compared = suits_short_runs(self.mixture.new_model(rows), rows)
             limits = FIRST_ROWS.passes, 0 if compared else FIRST_ROWS.random
             self.model, params, s = self._best_start(
-                estimator, rows, weights, self.random, *limits, task=task
+                type(estimator).__name__, rows, weights, self.random, *limits, task=task
             )
         settings = STREAM.settings(estimator, self.model)
         warn_of_unused(estimator, settings, on_stream=True)
@@ -138,7 +142,7 @@ class MixtureStream(StreamRunner):
             params=params,
             s=s,
             generators=spawn_generators(self.random[0]),
-            iterates=IterateRule(_stream_average(estimator)),
+            iterates=stream_average(estimator.average, estimator.step_size),
             # Time starts at one row per parameter, so that the first steps are not so
             # long that what they average over cannot determine the parameters.
             mass=float(min(len(rows), self.model.n_parameters(rows.shape[1]))),
@@ -158,7 +162,7 @@ class MixtureStream(StreamRunner):
             self.warn_of_order()
 
     def _best_start(
-        self, estimator, rows, weights, random, passes, n_random=0, tol=0.0, task=None
+        self, name, rows, weights, random, passes, n_random=0, tol=0.0, task=None
     ):
         """Return the start that a few EM passes take furthest, after these passes.
 
@@ -166,25 +170,19 @@ class MixtureStream(StreamRunner):
         """
         best: Any = None
         seed, starts = random
-        method = estimator.init_params
-        is_given = estimator._start_is_given()
-        methods = [method] * (1 if is_given else estimator.n_init)
-        if method == "kmeans" and estimator._n_components > 1 and not is_given:
+        mixture = self.mixture
+        method, is_given = mixture.init_params, mixture.has_start
+        methods = [method] * (1 if is_given else mixture.n_init)
+        if method == "kmeans" and mixture.n_components > 1 and not is_given:
             methods += ["random_from_data"] * n_random
-        label = f"{type(estimator).__name__}: starts from the first rows"
-        for method in counted(methods, label):
-            model, params, s = self._started(estimator, rows, weights, starts, method)
+        for method in counted(methods, f"{name}: starts from the first rows"):
+            model, params, s = self._started(rows, weights, starts, method)
             state = RunState(params, spawn_generators(seed))
             state.solver.s = state.solver.S_tts = s
+            parts = ExactExpectation(), FullBatch(), Constant(1.0)
+            limits = {"max_passes": passes, "tol": tol}
             settings = RunSettings(
-                model,
-                ExactExpectation(),
-                FullBatch(),
-                Constant(1.0),
-                batch_size=len(rows),
-                sampling="fixed",
-                max_passes=passes,
-                tol=tol,
+                model, *parts, batch_size=len(rows), sampling="fixed", **limits
             )
             if task is None:
                 run(settings, rows, state, sample_weight=weights)
@@ -202,16 +200,16 @@ class MixtureStream(StreamRunner):
                 best = rank, found
         return best[1]
 
-    @staticmethod
-    def _started(estimator, rows, weights, starts, method=None):
-        estimator._check_columns(rows)
+    def _started(self, rows, weights, starts, method=None):
+        mixture = self.mixture
+        mixture.check_columns(rows)
         # Repeating the rows gives every component something to start from.
-        copies = -(-estimator._n_components // len(rows))
+        copies = -(-mixture.n_components // len(rows))
         rows = np.tile(rows, (copies, 1))
         weights = None if weights is None else np.tile(weights, copies)
-        model = estimator._new_model(rows)
-        inits = estimator._given(rows.shape[1])
-        params, s = estimator._start(model, rows, weights, inits, starts, method)
+        model = mixture.new_model(rows)
+        inits = mixture.given(rows.shape[1])
+        params, s = mixture.start(model, rows, weights, inits, starts, method)
         return model, params, s
 
     def __getstate__(self):
@@ -220,9 +218,9 @@ class MixtureStream(StreamRunner):
     def _stream(self, estimator):
         """Return the stream, the same one while the parameters stay as they are."""
         if not self.is_settled(estimator):
-            names = estimator._get_param_names()
-            values = [getattr(estimator, name) for name in names]
-            self.settled = (names, values, self._new_stream(estimator))
+            parameters = estimator.get_params(deep=False)
+            stream = self._new_stream(estimator)
+            self.settled = (list(parameters), list(parameters.values()), stream)
         return self.settled[2]
 
     def is_settled(self, estimator) -> bool:
@@ -266,7 +264,7 @@ class MixtureStream(StreamRunner):
             random = deepcopy(self.random)
             passes, tol = FIRST_ROWS.preview_passes, estimator._tolerance()
             model, params, _ = self._best_start(
-                estimator, rows, weights, random, passes, tol=tol
+                type(estimator).__name__, rows, weights, random, passes, tol=tol
             )
             self.preview, self.published_at = (model, params), self.kept.count
         return self.preview
@@ -282,11 +280,9 @@ def _pass_report(task):
     return on_epoch
 
 
-def _stream_average(estimator):
-    """Return which iterate a stream publishes."""
-    if estimator.average != "auto":
-        return estimator.average
+def stream_average(average, step_size):
+    """Return the average that a stream publishes."""
     # A user who sets the step usually wants the last iterate: a constant one, to
     # follow a drift.
-    automatic = isinstance(estimator.step_size, str)
-    return "tail" if automatic else False
+    automatic = "tail" if isinstance(step_size, str) else False
+    return IterateRule(automatic if average == "auto" else average)

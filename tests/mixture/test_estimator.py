@@ -442,6 +442,11 @@ def test_what_goes_on_has_to_match(change, name):
         warm.fit(X)
     with pytest.raises(ValueError, match=f"Cannot continue from a mixture with {name}"):
         warm.partial_fit(X)
+    stream = mixture().partial_fit(X).partial_fit(X)
+    before = {key: getattr(stream, key) for key in change}
+    with pytest.raises(ValueError, match=f"Cannot continue from a mixture with {name}"):
+        stream.set_params(**change).partial_fit(X)
+    stream.set_params(**before).partial_fit(X)  # what was refused is forgotten
     warm.set_params(warm_start=False).fit(X)
     warm.set_params(warm_start=True)
     with pytest.raises(ValueError, match="Cannot continue .* with n_features"):
