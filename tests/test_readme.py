@@ -1,9 +1,11 @@
 """Every Python example of the README, the documentation and the docstrings runs."""
 
+import contextlib
 import doctest
 import importlib
 import pkgutil
 import re
+import sys
 import textwrap
 from pathlib import Path
 
@@ -85,6 +87,17 @@ def run_block(page, line, code, namespace):
         exec(source, namespace)
 
 
+@pytest.fixture
+def _no_cluster_left():
+    """Close the cluster of a page, which other tests would work on."""
+    yield
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        with contextlib.suppress(ValueError):  # there is none
+            distributed.default_client().close()
+
+
+@pytest.mark.usefixtures("_no_cluster_left")
 @pytest.mark.parametrize("page", PAGES)
 def test_page(page, tmp_path, monkeypatch, pyplot):
     text = (REPOSITORY / page).read_text(encoding="utf-8")
