@@ -148,10 +148,13 @@ def left_saddle(
         part = _part_of(*data, rule.size(state.n_rows, state.rows_visited))
         if part is not None:
             # The maximum of a part is elsewhere.
-            alone = trials.passes(state.params, part)
-            trial = trials.disturbed(alone.params, part)
-            state.interrupted = alone.interrupted or trial.interrupted
-            if not trials.rises(trial, alone.history.objective[-1]):
+            alone = trial = trials.passes(state.params, part)
+            if not alone.interrupted:
+                trial = trials.disturbed(alone.params, part)
+            state.interrupted = trial.interrupted
+            if trial.interrupted or not trials.rises(
+                trial, alone.history.objective[-1]
+            ):
                 return None
         trial = trials.disturbed(state.params, data)
     except NoParametersError:

@@ -111,6 +111,27 @@ def test_many_rows_are_disturbed_in_part_first(apart, far, weighted, monkeypatch
     assert far or sum(visits) < 0.05 * em.n_iter_ * len(X)
 
 
+def test_an_interrupt_of_the_first_trial_ends_the_run(monkeypatch):
+    trials, real = [], saddles._Trials.passes
+
+    def passes(self, params, data):
+        trials.append(params)
+        return real(self, params, data)
+
+    class Interrupted(TwoMeans):
+        def posterior(self, X, params):
+            if trials:
+                raise KeyboardInterrupt
+            return super().posterior(X, params)
+
+    monkeypatch.setattr(saddles._Trials, "passes", passes)
+    em = StochasticEM(Interrupted(1.0), solver="em")
+    with pytest.raises(KeyboardInterrupt):
+        em.fit(rows(0, 40_000))
+    assert len(trials) == 1
+    np.testing.assert_array_equal(em.params_, trials[0])
+
+
 @pytest.mark.parametrize("fails", [True, False])
 def test_only_draws_without_parameters_are_passed_over(fails):
     class Failing(TwoMeans):
