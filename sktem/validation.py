@@ -69,7 +69,7 @@ def text_columns(X):
         if values.dtype.kind not in "OUS":
             continue
         try:
-            values.astype(np.float64)
+            without_na(values).astype(np.float64)
         except (TypeError, ValueError):
             names.append(name)
     return names
@@ -145,7 +145,9 @@ def text_places(X):
 
 
 def without_na(X):
-    """Return objects with NaN in the place of pandas' NA."""
+    """Return objects, or a frame of pandas, with NaN in the place of pandas' NA."""
+    if hasattr(X, "iloc"):
+        return X.mask(X.isna(), np.nan)
     values = np.array(X, dtype=object)
     is_na = np.frompyfunc(lambda value: type(value).__name__ == "NAType", 1, 1)
     values[is_na(values).astype(bool)] = np.nan

@@ -109,6 +109,11 @@ def test_objects_and_lists(estimator):
     for rows in (objects, objects.tolist()):
         found = clone(estimator).fit(rows)
         np.testing.assert_array_equal(found.score_samples(rows), scores)
+    frame = pandas.DataFrame(objects, columns=["dose", "weight"])
+    found = clone(estimator).fit(frame)
+    assert list(found.feature_names_in_) == ["dose", "weight"]
+    # Columns that lie one after the other are summed in another order.
+    np.testing.assert_allclose(found.score_samples(frame), scores, rtol=1e-10)
     objects[3, 1] = "high"
     for rows in (objects, objects.tolist()):
         with pytest.raises(ValueError, match=r"columns \[1\] of X do not hold numbers"):
