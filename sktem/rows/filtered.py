@@ -68,7 +68,6 @@ def filtered(rows: Any, function) -> tuple[Any, np.ndarray]:
     mask : ndarray of bool of shape (n_rows,)
         Which they are.
     """
-    is_remote = isinstance(rows, PartitionedRows)
     if isinstance(rows, PartitionedRows):
         masks = computed(rows.tasks(partial(_masked, function)).values())
     else:
@@ -76,7 +75,7 @@ def filtered(rows: Any, function) -> tuple[Any, np.ndarray]:
     mask = np.concatenate(masks)
     if mask.all() or not mask.any():
         return rows, np.ones(len(rows), dtype=bool)
-    if is_remote:
+    if isinstance(rows, PartitionedRows):
         return _of_partitions(rows, mask), mask
     kept = CheckedRows(FilteredRows(rows, mask), allow_nan=True)
     kept.dtype = rows.dtype
@@ -85,8 +84,7 @@ def filtered(rows: Any, function) -> tuple[Any, np.ndarray]:
 
 def _of_partitions(rows, mask):
     """Return partitioned rows whose partitions lack some."""
-    kept = object.__new__(PartitionedRows)
-    kept.__dict__.update(rows.__dict__)
+    kept = rows.twin()
     kept.source = copy(rows.source)
     kept.source.partitions = list(rows.source.partitions)
     kept.lengths = rows.lengths.copy()

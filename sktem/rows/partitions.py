@@ -216,6 +216,12 @@ class PartitionedRows(CheckedRows):
     def __getstate__(self):
         raise TypeError("rows of a Dask collection cannot be pickled during a fit")
 
+    def twin(self) -> PartitionedRows:
+        """Return the same rows as another object, whose fields can be replaced."""
+        twin = object.__new__(PartitionedRows)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
     def mapped(self, function, beside=None) -> PartitionedRows:
         """Return the rows that a function makes of these.
 
@@ -231,8 +237,7 @@ class PartitionedRows(CheckedRows):
         PartitionedRows
             The rows.
         """
-        mapped_rows = object.__new__(PartitionedRows)
-        mapped_rows.__dict__.update(self.__dict__)
+        mapped_rows = self.twin()
         arguments = () if beside is None else (np.zeros(0),)
         if beside is not None:
             mapped_rows.beside = beside
