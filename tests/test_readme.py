@@ -103,14 +103,16 @@ def test_page(page, tmp_path, monkeypatch, pyplot):
     text = (REPOSITORY / page).read_text(encoding="utf-8")
     find = blocks_of_markdown if page.endswith(".md") else blocks_of_rst
     monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "__main__"}
+    namespace, missing = {"__name__": "__main__"}, []
     for line, code in find(text):
         try:
             run_block(page, line, code, namespace)
         except ModuleNotFoundError as error:
             if error.name not in OPTIONAL:
                 raise
-            pytest.skip(f"{page} needs {error.name} from line {line + 1} on")
+            missing.append(f"{error.name} in line {line + 1}")
+    if missing:
+        pytest.skip(f"all other blocks of {page} have run: no {', '.join(missing)}")
 
 
 def public_modules():
