@@ -12,6 +12,7 @@ import numpy as np
 from sktem.choices import did_you_mean
 from sktem.compartments.records import Records, read_nonmem
 from sktem.compartments.schedules import DOSING, dosing_of, most_steps, steps_of
+from sktem.exceptions import FitWarning, warn_user
 
 __all__ = [
     "CompartmentModel",
@@ -202,7 +203,9 @@ class CompartmentModel(ABC):
         """
         records = read_nonmem(records)
         self.check_kinds(records)
-        return self._predictions(records, parameters)
+        predictions = self._predictions(records, parameters)
+        self._warn_of_ends(records, parameters, predictions)
+        return predictions
 
     def amounts(self, records, parameters) -> np.ndarray:
         """Return the amounts in all compartments at each record.
@@ -224,7 +227,28 @@ class CompartmentModel(ABC):
         ValueError
             As :meth:`predict`.
         """
-        return self._all_amounts(read_nonmem(records), parameters)
+        records = read_nonmem(records)
+        amounts = self._all_amounts(records, parameters)
+        self._warn_of_ends(records, parameters, amounts.sum(axis=1))
+        return amounts
+
+    def _warn_of_ends(self, records, parameters, values):
+        """Warn of the first record that an integration has not reached."""
+        lost = ~np.isfinite(values)
+        if not lost.any() or not self.tolerance:
+            return
+        for name, value in parameters.items():
+            lost &= np.isfinite(at_records(records, name, value))
+        if lost.any():
+            warn_user(
+                f"{records.name(int(np.argmax(lost)))}: the integration of {self!r} "
+                f"does not reach it, nor {lost.sum() - 1} other records. It ends after "
+                "max_steps steps between two records, where derivatives are not "
+                "finite, and without a steady state: check the parameters, or have a "
+                'larger max_steps, or method="stiff" for rates that differ by orders '
+                "of magnitude.",
+                FitWarning,
+            )
 
     def check_names(self, names) -> None:
         """Raise an error unless parameters have these names.

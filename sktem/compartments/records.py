@@ -226,8 +226,19 @@ class Records:
         before = np.r_[0, doses][self.offsets[:-1]]
         return doses == before[self.subject_of_record]
 
-    def _name(self, i) -> str:
-        """Return how messages call a record."""
+    def name(self, i) -> str:
+        """Return how messages call a record.
+
+        Parameters
+        ----------
+        i : int
+            Index of the record.
+
+        Returns
+        -------
+        str
+            Its number, subject and time.
+        """
         subject, time = self.columns["ID"][i], self.columns["TIME"][i]
         return f"record {i + 1} (ID {subject}, TIME {time:g})"
 
@@ -302,7 +313,7 @@ class Records:
             if label in earlier:
                 first = self.offsets[subject]
                 raise ValueError(
-                    f"{self._name(first)}: this subject has other records further up; "
+                    f"{self.name(first)}: this subject has other records further up; "
                     "those of one subject must be next to each other, sorted by TIME"
                 )
             earlier[label] = subject
@@ -323,7 +334,7 @@ class Records:
             If there are any.
         """
         if wrong.any():
-            raise ValueError(f"{self._name(int(np.argmax(wrong)))}: {reason}")
+            raise ValueError(f"{self.name(int(np.argmax(wrong)))}: {reason}")
 
 
 def _complete(columns, n):

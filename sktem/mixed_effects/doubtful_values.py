@@ -10,12 +10,13 @@ from sktem.mixed_effects.residual_errors import ProportionalError
 
 __all__ = ["doubtful_columns", "doubtful_values", "has_error", "unobserved"]
 
-#: Names under which data sets have what CENS says, limits, kinds of observations, and
-#: durations of infusions.
+#: Names under which data sets have what CENS says, limits, kinds of observations,
+#: durations of infusions, and occasions.
 FLAGS = ("BLQ", "BQL", "BLOQ", "BLLOQ", "CENSORED", "CENSORING")
 LIMITS = ("LLOQ", "LOQ", "LLQ", "LOD", "LLOD")
 KINDS = ("DVID", "YTYPE", "DVNAME", "ENDPOINT", "FLAG")
 DURATIONS = ("TINF", "DURATION")
+OCCASIONS = ("OCC", "OCCASION", "IOV")
 
 
 def doubtful_values(model, rows):
@@ -79,9 +80,30 @@ def doubtful_columns(problem) -> list[str]:
     records = rows.events.records
     messages = []
     for name in records.columns:
-        if name not in read and (found := _doubt_of(str(name), records)):
+        if name in read:
+            continue
+        if found := _doubt_of(str(name), records):
             messages.append(found)
+        # A model of functions may read the column of occasions.
+        function = problem.model.structure.model is not None
+        if problem.model.design.n_latents and not function:
+            messages += _of_occasions(str(name), records)
     return messages
+
+
+def _of_occasions(name, records) -> list[str]:
+    """Return a message on a column of several occasions of a subject, or none."""
+    values = records[name][records.observed]
+    if name.upper() not in OCCASIONS or values.dtype.kind not in "biuf":
+        return []
+    owner = records.subject_of_record[records.observed]
+    pairs = np.unique(np.column_stack([owner, values]), axis=0)
+    count = (np.bincount(pairs[:, 0].astype(np.int64)) > 1).sum()
+    return [
+        f"{count} subjects are observed on several occasions ({name}), and nothing "
+        "reads that column, so that their parameters do not differ between these: "
+        f'pass occasions={{"{name}": [...]}} with the names of those that do.'
+    ] * int(count > 0)
 
 
 def _doubt_of(name, records) -> str:

@@ -663,7 +663,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         prediction = self.predict(X, groups=groups, events=events)
         kinds, used = np.ones(len(prediction)), np.ones(len(prediction), dtype=bool)
         y = None if y is None else np.asarray(y)
-        if (indexed := as_records(self.model, X, y, groups, events)) is not None:
+        settings = self.fitted_.problem.settings
+        model = settings.inputs.model
+        if (indexed := as_records(model, X, y, groups, events)) is not None:
             records, rows = indexed
             y, kinds = records["DV"][rows], np.maximum(records["CMT"][rows], 1)
             used = (records.observed & (records["CENS"] == 0))[rows]
@@ -673,7 +675,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         if not used.any():
             raise ValueError(
                 "R^2 needs predictions that are means: there are none of "
-                f"residual_error={self.residual_error!r}"
+                f"residual_error={settings.residual_error!r}"
             )
         weights = None if sample_weight is None else np.asarray(sample_weight)
         scores = []
@@ -889,7 +891,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         """Return the fit on other data, or on its own where there are none."""
         if X is None and y is None and groups is None and events is None:
             return self.fitted_
-        holds_y = isinstance(self.model, CompartmentModel) and events is None
+        model = self.fitted_.problem.settings.inputs.model
+        holds_y = isinstance(model, CompartmentModel) and events is None
         if X is None or (y is None and not holds_y):
             raise ValueError(
                 f"{method} needs X, y and groups as fit does, or none of them for "

@@ -17,6 +17,7 @@ from sktem.compartments import (
     TwoCompartment,
     read_nonmem,
 )
+from sktem.exceptions import FitWarning
 
 TIMES = np.array([0.0, 0.3, 1.0, 2.0, 5.0, 11.0, 12.0, 13.5, 20.0, 24.0, 40.0])
 THREE = {"CL": 5.0, "V1": 10.0, "Q2": 2.0, "V2": 20.0, "Q3": 1.5, "V3": 30.0}
@@ -280,9 +281,11 @@ def test_transit_compartments_in_closed_form(way):
 def test_transit_compartments_without_end():
     # Rates that have no number, and more compartments than terms of a series.
     psi = {"CL": 2.0, "V": 10.0, "KA": 0.8}
-    for way in ({"MTT": 0.0, "N": 0.0}, {"MTT": 1.0, "N": np.inf}):
-        found = OneCompartment("transit").predict(regimen(), psi | way)
-        assert np.isnan(found[-1])
+    found = OneCompartment("transit").predict(regimen(), psi | {"MTT": 1, "N": np.inf})
+    assert np.isnan(found[-1])
+    with pytest.warns(FitWarning, match="check the parameters"):
+        found = OneCompartment("transit").predict(regimen(), psi | {"MTT": 0, "N": 0})
+    assert np.isnan(found[-1])
     fast = OneCompartment("transit").predict(regimen(), psi | {"MTT": 1e-9, "N": 1e5})
     at_once = OneCompartment("first-order").predict(regimen(), psi)
     np.testing.assert_allclose(fast[3:], at_once[3:], rtol=1e-7)
@@ -444,9 +447,13 @@ def test_stiff_equations(rhs, psi, start, times):
     np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-8)
     # Negative control: the other method needs a hundred times as many steps.
     other, *_ = start_at(*case, max_steps=100 * 150)
-    assert np.isnan(other.amounts(records, psi)).any()
-    model.max_steps = 5
-    assert np.isnan(model.amounts(records, psi)).any()
+    for short in (other, model.hasty(5)):
+        with pytest.warns(FitWarning, match=r"does not reach it.*method=\"stiff\""):
+            lost = np.isnan(short.amounts(records, psi)).any(axis=1)
+        with pytest.warns(FitWarning, match=rf"record {1 + np.argmax(lost)} \(ID 0"):
+            short.predict(records, psi)
+    # Nothing is told of parameters that are no numbers.
+    assert np.isnan(model.predict(records, dict.fromkeys(psi, np.nan))).any()
 
 
 @pytest.mark.parametrize("Q", [1e4, 1e7])
@@ -477,7 +484,8 @@ def test_equations_without_a_solution_end(method, is_compiled):
 
     rhs = compiled if is_compiled else plain
     model = ODE(rhs, parameters=["K"], n_states=1, method=method, max_steps=1000)
-    found = model.predict(regimen(), {"K": 0.1})
+    with pytest.warns(FitWarning, match="does not reach it"):
+        found = model.predict(regimen(), {"K": 0.1})
     late = np.array(regimen()["TIME"]) > np.log(2) / 0.1
     assert np.isnan(found[late]).all()
     np.testing.assert_allclose(found[~late][1:], 100 * np.exp(-0.1 * TIMES[~late[1:]]))
@@ -496,6 +504,7 @@ def saturated(t, A, p):
     [(saturated, "non-stiff"), (saturated, "stiff"), (pairs, "non-stiff")],
 )
 @pytest.mark.parametrize("dose", [{"ii": 8}, {"ii": 8, "rate": 25.0}])
+@pytest.mark.filterwarnings("ignore:.*does not reach it")
 def test_no_steady_state_where_more_enters_than_can_leave(rhs, method, dose):
     model = ODE(rhs, parameters=["VMAX", "KM"], n_states=1, method=method)
     data = regimen(ss=1, **dose)
@@ -534,6 +543,7 @@ def test_impossible_parameters_of_doses_predict_nothing(rate, wrong):
     assert np.isfinite(OneCompartment().predict(regimen(rate=rate), psi | right)).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*does not reach it")
 @pytest.mark.parametrize("method", ["non-stiff", "stiff"])
 def test_subjects_do_not_know_of_each_other(method):
     """Subjects are integrated side by side, each with steps of its own."""

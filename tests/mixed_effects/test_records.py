@@ -192,7 +192,12 @@ def test_doses_apart(table, quick):
     assert found.log_likelihood(X, own.DV, **given) == pytest.approx(
         fit.log_likelihood(), abs=1e-6
     )
-    assert found.score(X, own.DV, **given) > 0.9
+    score = found.score(X, own.DV, **given)
+    assert score > 0.9
+    found.set_params(model="one_compartment_iv")  # for the next fit
+    assert found.score(X, own.DV, **given) == score
+    assert np.isfinite(found.log_likelihood(read_nonmem(table)))
+    found.set_params(model=fit.model)
     drawn = found.simulate(X, random_state=0, **given)
     assert drawn.shape == (len(X),) and np.isfinite(drawn).all()
     one = found.individual_parameters(X, own.DV, **given)
@@ -655,6 +660,11 @@ def test_columns_that_nothing_reads_are_told(table, fit):
     assert told(DVID=kinds, MDV=(late | is_dose).astype(int)) == ""
     assert "call their duration DUR" in told(TINF=np.where(is_dose, 2.0, 0.0))
     assert told(TINF=0.0) == ""
+    occasions = 1 + late.astype(int)
+    assert "12 subjects are observed on several occasions (OCC)" in told(OCC=occasions)
+    assert told(OCC=1) == ""
+    assert told(OCC=frame.ID) == ""
+    assert told(OCC=np.where(is_dose, 1, 2)) == ""
     flagged = frame.assign(BQL=below)
     read = oral(**{**QUICK, "covariates": {"V": "BQL"}}).fit(flagged)
     assert doubtful_columns(read.fitted_.problem) == []

@@ -81,7 +81,7 @@ def begin_steady(work, steps, s):
     raise NotImplementedError("for compiled code")
 
 
-@overload(begin_steady, jit_options={"error_model": "numpy"})
+@overload(begin_steady, jit_options={**INNER, "error_model": "numpy"})
 def _begin_steady(work, steps, s):
     if is_none(steps, "phase"):
         return lambda work, steps, s: None

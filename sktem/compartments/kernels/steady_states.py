@@ -128,7 +128,7 @@ def begin_steady(rhs, control, steps, s, psi, initial, rates, amounts, doses, wo
     raise NotImplementedError("for compiled code")
 
 
-@overload(begin_steady, jit_options={"error_model": "numpy"})
+@overload(begin_steady, jit_options={**INNER, "error_model": "numpy"})
 def _begin_steady(rhs, control, steps, s, psi, initial, rates, amounts, doses, work):
     if is_none(steps, "phase"):
         return (

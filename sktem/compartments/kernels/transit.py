@@ -141,7 +141,7 @@ def advance_exactly(control, t, elapsed, amounts, psi, rates, doses, work):
     raise NotImplementedError("for compiled code")
 
 
-@overload(advance_exactly, jit_options={"error_model": "numpy"})
+@overload(advance_exactly, jit_options={**INNER, "error_model": "numpy"})
 def _advance_exactly(control, t, elapsed, amounts, psi, rates, doses, work):
     if is_none(control, "by_transit"):
         return lambda control, t, elapsed, amounts, psi, rates, doses, work: False

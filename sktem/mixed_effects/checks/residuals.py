@@ -95,7 +95,10 @@ def weighted_residuals(rows):
     """Return individual weighted residuals of checked rows, and the predictions."""
     model = rows.fitted.model
     if model.error is None or not model.error.names:
-        raise ValueError("log_density has no residual error to weigh residuals with")
+        source = "log_density"
+        if model.error is not None:
+            source = f"residual_error={rows.fitted.problem.settings.residual_error!r}"
+        raise ValueError(f"{source} has no residual error to weigh residuals with")
     if np.any(model.error.on(rows).on_logarithms & (rows.y <= 0)):
         raise ValueError("y must be positive for the exponential error")
     f = rows.predicted(individual=True)

@@ -204,7 +204,7 @@ def known_steps(rows, sizes, subject, work):
     raise NotImplementedError("for compiled code")
 
 
-@overload(known_steps, jit_options={"error_model": "numpy"})
+@overload(known_steps, jit_options={**INNER, "error_model": "numpy"})
 def _known_steps(rows, sizes, subject, work):
     if is_none(rows.types[rows.fields.index("plan")], "events"):
 

@@ -207,6 +207,11 @@ def test_errors():
     for function in (individual_residuals, population_residuals):
         with pytest.raises(ValueError, match="log_density"):
             function(fit, X, y, groups)
+    counts = NonlinearMixedEffectsRegressor(
+        infinite, residual_error="poisson", omega=[], **level, **options
+    ).fit(X, np.ones(len(X)))
+    with pytest.raises(ValueError, match="residual_error='poisson' has no residual"):
+        individual_residuals(counts, X, np.ones(len(X)))
     fit = NonlinearMixedEffectsRegressor(infinite, **level, **options)
     fit.fit(X, y, groups=groups)
     with pytest.raises(ValueError, match=r"not finite for \d+ of 5000 simulated"):
