@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.choices import check_choice, check_number
+from sktem.compartments.integration import integrated
 from sktem.compartments.models import LinearPlan, Psi, SolvedModel, kept_steps
 from sktem.compartments.schedules import (
     between_observations,
@@ -159,17 +160,20 @@ class _Mammillary(SolvedModel):
 
     def _amounts(self, records, steps, psi: Psi):
         """Return amounts by the closed form, or by integration."""
-        n_states = self._entry.n_depots + len(self._volumes) + (self._code > 0)
-        amounts = np.empty((len(records), n_states))
         solver = self._solve_linear if self.has_closed_form else self._integrate
-        solver(records, steps, psi, amounts)
-        return amounts
+        return solver(records, steps, psi)
 
-    def _solve_linear(self, records, steps, psi, amounts):
-        """Write amounts by the closed form."""
+    @property
+    def _n_states(self) -> int:
+        """Number of amounts."""
+        return self._entry.n_depots + len(self._volumes) + (self._code > 0)
+
+    def _solve_linear(self, records, steps, psi):
+        """Return amounts by the closed form."""
         from sktem.compartments.kernels import observations
 
         values = np.column_stack([psi.values[name] for name in self._arguments])
+        amounts = np.empty((len(records), self._n_states))
         observations.solve(
             *self._sizes,
             steps,
@@ -179,6 +183,7 @@ class _Mammillary(SolvedModel):
             records.n_subjects,
             amounts,
         )
+        return amounts
 
     @property
     def _sizes(self) -> tuple[int, int, int]:
@@ -242,11 +247,11 @@ class _Mammillary(SolvedModel):
             names += [flow, volume]
         return names
 
-    def _integrate(self, records, steps, psi, amounts):
-        """Write amounts by integration."""
+    def _integrate(self, records, steps, psi):
+        """Return amounts by integration."""
         from sktem.compartments.functions import address_of
-        from sktem.compartments.kernels import integrate, stepping
         from sktem.compartments.kernels import mammillary as places
+        from sktem.compartments.kernels import stepping
 
         entry, values = self._entry, psi.values
         if entry.input_kind:
@@ -274,7 +279,7 @@ class _Mammillary(SolvedModel):
         for name, column in values.items():
             if name in where:
                 table[:, where[name]] = column
-        initial = np.zeros((rows, amounts.shape[1]))
+        initial = np.zeros((rows, self._n_states))
         if self._code > 1:
             initial[:, -1] = values["KIN"] / values["KOUT"]
         control = stepping.Control(
@@ -284,15 +289,13 @@ class _Mammillary(SolvedModel):
             entry.input_kind,
             places.INPUT,
             places.SHARE if self.absorption == "parallel" else -1,
-            amounts.shape[1],
+            self._n_states,
             0,
             1 if self._is_exact_transit else None,
+            in_step=self.n_in_step,
         )
-        rhs = address_of(places.derivatives)
-        integrate.integrate(
-            rhs.address, control, steps, table, psi.of_record, initial, 0,
-            records.n_subjects, amounts,
-        )  # fmt: skip
+        rhs, n = address_of(places.derivatives), records.n_subjects
+        return integrated(rhs, control, steps, table, psi, initial, n)
 
     def _observed(self, records, amounts, psi):
         """Return concentrations, and responses where CMT names them."""

@@ -19,9 +19,10 @@ from sktem.compartments.functions import (
     compiled_rhs,
     outside_of,
 )
+from sktem.compartments.integration import TIGHT, integrated
 from sktem.compartments.linear_forms import linear_equations
 from sktem.compartments.models import SolvedModel
-from sktem.compartments.scipy_amounts import scipy_amounts
+from sktem.compartments.scipy_amounts import SciPySolver
 
 __all__ = ["ODE"]
 
@@ -219,7 +220,7 @@ class ODE(SolvedModel):
 
     def _amounts(self, records, steps, psi):
         """Return amounts by integration, of linear equations by exponentials."""
-        from sktem.compartments.kernels import integrate, matrix_exponential, stepping
+        from sktem.compartments.kernels import matrix_exponential, stepping
 
         values = np.column_stack([psi.values[name] for name in self.parameters])
         values = np.ascontiguousarray(values)
@@ -228,22 +229,20 @@ class ODE(SolvedModel):
         if equations is None:
             compiled = self._compiled_rhs(values[0])
             if not compiled:
-                return scipy_amounts(self, SCIPY_METHODS, steps, values, initial, psi)
+                rtol = self.rtol if self.n_in_step == 1 else min(self.rtol, TIGHT)
+                solver = SciPySolver(self, SCIPY_METHODS[self.method], rtol)
+                return solver.amounts(steps, values, initial, psi)
         else:
             compiled = address_of(matrix_exponential.unused)
             values = equations.reshape(len(values), -1)
         control = stepping.Control(
             float(self.rtol), float(self.atol), int(self.max_steps), 0, 0, -1,
-            self.n_states, int(equations is not None),
+            self.n_states, int(equations is not None), in_step=self.n_in_step,
         )  # fmt: skip
         if equations is None and self.method == "stiff":
             control = control.for_stiff()
-        amounts = np.empty((len(records), self.n_states))
-        integrate.integrate(
-            compiled.address, control, steps, values, psi.of_record, initial, 0,
-            records.n_subjects, amounts,
-        )  # fmt: skip
-        return amounts
+        n = records.n_subjects
+        return integrated(compiled, control, steps, values, psi, initial, n)
 
     def _equations(self, values):
         """Return linear equations, None if they are not known to be linear."""

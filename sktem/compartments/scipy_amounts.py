@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["scipy_amounts"]
+__all__ = ["SciPySolver"]
 
 #: Largest change within a period, in tolerances, of a steady state; growth from the
 #: first periods, and change in tolerances, beyond which there is none; slopes, as a
@@ -12,22 +12,32 @@ __all__ = ["scipy_amounts"]
 STEADY, MOST_GROWTH, NOT_STEADY, MOST_SLOPE = 10.0, 1e3, 100.0, 1e-3
 
 
-def scipy_amounts(model, methods, steps, values, initial, psi) -> np.ndarray:
-    """Return the amounts at the records, as the compiled ``integrate`` does."""
-    solver = _Solver(model, methods[model.method])
-    amounts = np.empty((len(psi.of_record), model.n_states))
-    for begin, end in zip(steps.offsets[:-1], steps.offsets[1:], strict=True):
-        solver.subject(steps, range(begin, end), values, initial, psi, amounts)
-    return amounts
+class SciPySolver:
+    """Integrator of the equations of one subject after another.
 
+    Parameters
+    ----------
+    model : ODE
+        The model.
+    method : str
+        Class of ``scipy.integrate``.
+    rtol : float
+        Relative tolerance of a step. The absolute one changes by the same factor.
+    """
 
-class _Solver:
-    """Integrates the equations of one subject after another."""
-
-    def __init__(self, model, method):
+    def __init__(self, model, method, rtol):
         self.model = model
         self.method = method
+        self.rtol = rtol
+        self.atol = rtol / model.rtol * model.atol
         self.largest = 0.0
+
+    def amounts(self, steps, values, initial, psi) -> np.ndarray:
+        """Return the amounts at the records, as the compiled ``integrate`` does."""
+        amounts = np.empty((len(psi.of_record), self.model.n_states))
+        for begin, end in zip(steps.offsets[:-1], steps.offsets[1:], strict=True):
+            self.subject(steps, range(begin, end), values, initial, psi, amounts)
+        return amounts
 
     def subject(self, steps, which, values, initial, psi, out):
         """Write the amounts at the records of a subject."""
@@ -78,8 +88,8 @@ class _Solver:
             t,
             x,
             t + elapsed,
-            rtol=model.rtol,
-            atol=model.atol * max(self.largest, 1e-300),
+            rtol=self.rtol,
+            atol=self.atol * max(self.largest, 1e-300),
         )
         with np.errstate(over="ignore", invalid="ignore"):  # of slopes without bounds
             for _ in range(model.max_steps):
@@ -104,7 +114,7 @@ class _Solver:
                 return np.asarray(self.model.rhs(t, A, p), dtype=float) + rates
 
             guess = self.advance(t, 100.0, start.copy(), p, rates)
-            steady = root(constant, guess, tol=self.model.rtol).x
+            steady = root(constant, guess, tol=self.rtol).x
             known = np.abs(constant(steady)).max() <= MOST_SLOPE * value
             return steady if known else np.full_like(steady, np.nan)
         running = int(np.floor(duration / interval + 1e-11))
@@ -128,11 +138,11 @@ class _Solver:
         solution = root(
             lambda A: (moved(A, interval) - A) / size,
             start,
-            tol=STEADY * self.model.rtol,
+            tol=STEADY * self.rtol,
             options={"eps": 1e-6},
         )
         change = moved(solution.x, interval) - solution.x
         most = min(np.abs(solution.x).max(), MOST_GROWTH * size)
-        if not np.abs(change).max() <= NOT_STEADY * self.model.rtol * most:
+        if not np.abs(change).max() <= NOT_STEADY * self.rtol * most:
             return np.full_like(start, np.nan)
         return moved(solution.x, phase)

@@ -65,10 +65,15 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
     ``rhs(t, amounts, psi, result)`` is the address of what writes the derivatives
     without infusions. psi and the amounts at the beginning, ``initial``, have one row
     for each record, ``psi[of_record]``.
+
+    Consecutive subjects, as many as control says, have the same steps of integration,
+    as shares of the intervals between their events: those of the first. They have the
+    same events then, at times that may differ, and none at steady state.
     """
-    n = initial.shape[1]
-    rounds = math.ceil((stop - start) / MOST_LANES)
-    lanes = max(math.ceil((stop - start) / max(rounds, 1)), 1)
+    n, group = initial.shape[1], control.in_step
+    groups = (stop - start) // group
+    rounds = math.ceil(groups / max(MOST_LANES // group, 1))
+    lanes = group * max(math.ceil(groups / max(rounds, 1)), 1)
     room = MOST_PAST
     for subject in range(start, stop):
         room = max(room, steps.offsets[subject + 1] - steps.offsets[subject])
@@ -130,9 +135,9 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
             active += phase[lane] == WITHIN
         if active > 0:
             step(rhs, control, xs, table, rs, doses, work)
-        for lane in range(lanes):
+        for lane in range(0, lanes, group):
             if phase[lane] == WITHIN and finished(control, lane, xs, work):
-                phase[lane] = BEHIND
+                phase[lane : lane + group] = BEHIND
     # A last use, until which the arrays live.
     amounts[0] = rates[0] = reals[0] = times[0] = given[0] = whole[0] = 0
     matrices[0] = 0.0

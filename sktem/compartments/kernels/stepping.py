@@ -45,6 +45,8 @@ class Control(NamedTuple):
         A number for steps of stiff equations, likewise.
     power : float
         Inverse order of the error of a step, by which its length changes.
+    in_step : int
+        Lanes that have the steps of the first of them.
     """
 
     relative: float
@@ -58,6 +60,7 @@ class Control(NamedTuple):
     by_transit: int | None = None
     by_rosenbrock: int | None = None
     power: float = 0.125
+    in_step: int = 1
 
     def for_stiff(self) -> "Control":
         """Return settings of the method for stiff equations."""
@@ -121,7 +124,8 @@ def _step(rhs, control, amounts, psi, rates, doses, work):
 def begin(rhs, control, lane, interval, amounts, psi, rates, doses, work):
     """Begin an interval of a lane, of which start and length are given.
 
-    The first step has the length that the last interval left.
+    The first step has the length that the last interval left, and of lanes in step the
+    share that the first of them has.
     """
     work.start[lane], work.elapsed[lane] = interval
     work.done[lane] = work.n_steps[lane] = 0.0
@@ -129,6 +133,12 @@ def begin(rhs, control, lane, interval, amounts, psi, rates, doses, work):
     largest = max(work.largest[lane], 1e-300)
     for i in range(n * lane, n * lane + n):
         largest = max(largest, abs(amounts[i]))
+    leader = lane - lane % control.in_step
+    if lane > leader:
+        work.largest[lane] = largest
+        share = work.length[leader] / work.elapsed[leader]
+        work.length[lane] = share * work.elapsed[lane]
+        return
     if work.step[lane] == 0.0:
         lanes = (lane, lane + 1)
         slopes(rhs, control, 0, 0.0, lanes, amounts, psi, rates, doses, work)
@@ -154,9 +164,11 @@ def _next_length(lane, work):
 def finished(control, lane, amounts, work):
     """Take the step of a lane if its error is small; return if its interval is over.
 
-    Amounts are NaN where the step becomes too short or there are too many.
+    Amounts are NaN where the step becomes too short or there are too many. Lanes in
+    step with it do the same, whatever their errors.
     """
     n, length, h = control.n_states, work.length[lane], work.step[lane]
+    group = range(n * lane, n * (lane + control.in_step))
     states, thirds = range(n * lane, n * lane + n), offset(work.errors, n * work.lanes)
     fifth = third = 0.0
     for i in states:
@@ -171,9 +183,9 @@ def finished(control, lane, amounts, work):
     work.n_steps[lane] += 1
     if error <= 1.0:
         work.done[lane] += length
-        for i in states:
+        for i in group:
             amounts[i] = work.trial[i]
-            work.largest[lane] = max(work.largest[lane], abs(amounts[i]))
+            work.largest[i // n] = max(work.largest[i // n], abs(amounts[i]))
         grown = length * min(10.0, 0.9 * max(error, 1e-10) ** -control.power)
         work.step[lane] = max(h, grown) if is_last else grown
         if is_last:
@@ -184,10 +196,14 @@ def finished(control, lane, amounts, work):
         work.step[lane] = 0.1 * length
     shortest = 1e-13 * max(work.elapsed[lane], abs(work.start[lane]))
     if work.n_steps[lane] >= control.most_steps or work.step[lane] < shortest:
-        for i in states:
+        for i in group:
             amounts[i] = math.nan
         return True
     work.length[lane] = _next_length(lane, work)
+    for other in range(lane + 1, lane + control.in_step):
+        scale = work.elapsed[other] / work.elapsed[lane]
+        work.done[other] = scale * work.done[lane]
+        work.length[other] = scale * work.length[lane]
     return False
 
 
