@@ -27,16 +27,20 @@ from sklearn.datasets import load_digits
 import sktem
 from sktem import (
     ARDLogisticClassifier,
+    BoltzmannMachineClassifier,
+    BoltzmannMachineRegressor,
     ContrastiveSolver,
     DeformableTemplateClassifier,
     DeformableTemplateEstimator,
     DeformedCopiesClassifier,
     GaussianMixturePrior,
+    HiddenMarkovModel,
     LatentBoltzmannMachine,
     NonlinearMixedEffectsRegressor,
     RobustPoissonRegressor,
     StochasticEM,
     StochasticEMGaussianMixture,
+    StochasticEMMixture,
 )
 
 # ------------------------------------------------------------------------- digests
@@ -660,6 +664,235 @@ for sampler in ("auto", "ula", "mala"):
         return fitted.fit(X, y), {"probabilities": fitted.predict_proba(X)}
 
     case(f"ard_logistic {sampler}")(_)
+
+
+# ------------------------------------------------------------ streams, and other faces
+
+
+def stream(name, make, chunks, before=None, asked=()):
+    """Add a stream of chunks, which may continue a fit."""
+
+    def fit():
+        learned = make()
+        if before is not None:
+            learned.fit(*before())
+        for chunk, options in chunks():
+            learned.partial_fit(*chunk, **options)
+        return learned, answers(learned, chunks()[0][0][0], *asked)
+
+    case(f"stream {name}")(fit)
+
+
+def chunks_of(rows, n=4, **options):
+    """Return a function that makes chunks of rows, with seeds."""
+    return lambda: [((rows(seed=seed),), options) for seed in range(n)]
+
+
+def rows_with_holes(seed=0):
+    X = clusters(600, seed)
+    if seed:
+        X[::5, 1] = np.nan
+    return X
+
+
+def marks(n=300, seed=0):
+    """Return rows of a number and a label."""
+    rng = np.random.default_rng(seed)
+    state = rng.integers(2, size=n)
+    return np.column_stack([rng.normal(3.0 * state), (rng.random(n) < 0.2) ^ state])
+
+
+def pieces(seed=0):
+    return (clusters(90, seed),), {"continues": seed > 0}
+
+
+def some_digits(seed=0):
+    return digits(40)[0][8 * seed : 8 * seed + 8]
+
+
+def mark_emission():
+    from sktem.emissions import Categorical, Columns, Gaussian
+
+    return Columns([("x", Gaussian("spherical"), [0]), ("y", Categorical(), [1])])
+
+
+for solver in ("auto", "vrttem", "iem"):
+    stream(
+        f"mixture {solver}",
+        lambda solver=solver: StochasticEMGaussianMixture(
+            3, solver=solver, random_state=0
+        ),
+        chunks_of(lambda seed: clusters(600, seed)),
+        asked=("predict_proba",),
+    )
+stream(
+    "mixture first rows",
+    lambda: StochasticEMGaussianMixture(3, n_init=2, random_state=0),
+    chunks_of(lambda seed: clusters(100, seed), 3),
+)
+stream(
+    "mixture holes",
+    lambda: StochasticEMGaussianMixture(3, random_state=0),
+    chunks_of(rows_with_holes),
+)
+stream(
+    "mixture after fit",
+    lambda: StochasticEMGaussianMixture(3, average="tail", random_state=0),
+    chunks_of(clusters),
+    lambda: (clusters(seed=9),),
+)
+stream(
+    "emission mixture",
+    lambda: StochasticEMMixture(2, emission=mark_emission(), random_state=0),
+    chunks_of(lambda seed: marks(600, seed)),
+    asked=("predict_proba",),
+)
+for solver in ("online", "fittem", "saem"):
+    stream(
+        f"stochastic_em {solver}",
+        lambda solver=solver: StochasticEM(
+            intercept_model(), solver=solver, max_iter=4, random_state=0
+        ),
+        chunks_of(intercepts),
+        (lambda: (intercepts(seed=9),)) if solver == "saem" else None,
+    )
+for begins in (False, True):
+    stream(
+        f"hidden_markov {begins}",
+        lambda: HiddenMarkovModel(3, emission="gaussian", random_state=0),
+        chunks_of(clusters, lengths=[100, 50, 150]),
+        (lambda: (clusters(seed=9),)) if begins else None,
+        ("predict_proba",),
+    )
+stream(
+    "hidden_markov pieces",
+    lambda: HiddenMarkovModel(3, random_state=0),
+    lambda: [pieces(seed) for seed in range(6)],
+)
+for n_hidden in (3, (4, 2)):
+    stream(
+        f"boltzmann {n_hidden}",
+        lambda n_hidden=n_hidden: LatentBoltzmannMachine(
+            hidden_layer_sizes=n_hidden, random_state=0
+        ),
+        chunks_of(bits),
+        asked=("transform", "free_energy"),
+    )
+stream(
+    "boltzmann first rows",
+    lambda: LatentBoltzmannMachine(hidden_layer_sizes=3, random_state=0),
+    chunks_of(lambda seed: bits(60, seed=seed), 1),
+)
+stream(
+    "boltzmann weights",
+    lambda: LatentBoltzmannMachine(hidden_layer_sizes=3, random_state=0),
+    chunks_of(bits, sample_weight=np.linspace(0.5, 1.5, 200)),
+)
+stream(
+    "boltzmann gaussian after fit",
+    lambda: LatentBoltzmannMachine(
+        hidden_layer_sizes=3, random_state=0, visible="gaussian", max_iter=5
+    ),
+    chunks_of(clusters),
+    lambda: (clusters(seed=9),),
+    ("score_samples",),
+)
+stream(
+    "boltzmann hapcd after fit",
+    lambda: LatentBoltzmannMachine(
+        hidden_layer_sizes=(3, 2), random_state=0, solver="hapcd", max_iter=5
+    ),
+    chunks_of(bits),
+    lambda: (bits(seed=9),),
+)
+stream(
+    "template after start",
+    lambda: DeformableTemplateEstimator((8, 8), max_iter=4, random_state=0),
+    chunks_of(some_digits, 5),
+    asked=("modes_of",),
+)
+stream(
+    "template after fit",
+    lambda: DeformableTemplateEstimator(
+        (8, 8), max_iter=4, solver="vrttem", nuisances=("gain",), random_state=0
+    ),
+    chunks_of(some_digits, 2),
+    lambda: (digits(30)[0],),
+    ("score_samples",),
+)
+
+
+@case("stream mixed_effects after fit")
+def _():
+    fitted = NonlinearMixedEffectsRegressor(
+        "one_compartment_iv",
+        parameters={"V": 10.0, "CL": 2.0},
+        max_iter=20,
+        random_state=0,
+    )
+    X, y, groups = bolus()
+    fitted.fit(X, y, groups=groups)
+    for seed in range(1, 3):
+        X, y, groups = bolus(seed=seed)
+        fitted.partial_fit(X, y, groups=groups + 100 * seed)
+    return fitted, {"predictions": fitted.predict(X)}
+
+
+def conditional(name, kind, X, y, streams=False, **options):
+    def fit():
+        learned = kind(random_state=0, **options)
+        if streams:
+            for _ in range(2):
+                learned.partial_fit(X, y, classes=np.unique(y))
+        else:
+            learned.fit(X, y)
+        names = (
+            ("predict",) if kind is BoltzmannMachineRegressor else ("predict_proba",)
+        )
+        return learned, answers(learned, X[:5], *names)
+
+    case(f"boltzmann {name}")(fit)
+
+
+conditional("classifier", BoltzmannMachineClassifier, *classes(), n_hidden=4)
+conditional(
+    "classifier stream", BoltzmannMachineClassifier, *classes(), True, n_hidden=4
+)
+conditional(
+    "classifier outputs", BoltzmannMachineClassifier, bits(), bits(seed=1)[:, :3] > 0,
+    n_hidden=3, weight_decay=0.01,
+)  # fmt: skip
+conditional("regressor", BoltzmannMachineRegressor, *counts(), n_hidden=2)
+machine("auto", max_iter="auto")
+machine("auto weights", max_iter="auto", weight_decay=0.0, tol=0.1, batch_size=20)
+machine("visible", X=lambda: 2 * bits() - 1, visible="spin", max_iter="auto")
+machine("sparse", X=lambda: sparse.csr_array(bits()))
+machine("wide", X=lambda: bits(150, 30), hidden_layer_sizes=25, max_iter=30)
+machine(
+    "table", X=lambda: np.hstack([clusters(200), bits()]), visible="auto", max_iter=8
+)
+
+
+@case("boltzmann warm start")
+def _():
+    learned = LatentBoltzmannMachine(
+        hidden_layer_sizes=3, max_iter=3, warm_start=True, random_state=0
+    )
+    learned.fit(bits()).fit(bits()).partial_fit(bits(seed=1)).fit(bits())
+    return learned, {"marginals": learned.marginals(), "gibbs": learned.gibbs(bits())}
+
+
+@case("boltzmann weighted rows")
+def _():
+    learned = LatentBoltzmannMachine(hidden_layer_sizes=3, max_iter=3, random_state=0)
+    learned.fit(bits(), sample_weight=np.linspace(0.5, 1.5, 200))
+    X = bits()[:8]
+    X[::2, 1] = np.nan
+    return learned, {
+        "drawn": learned.sample_conditional(X),
+        "chains": learned.impute(X, n_steps=10),
+        "bracket": learned.log_partition("bracket", n_runs=20, n_temperatures=50),
+    }
 
 
 # ----------------------------------------------------------------------------- main
