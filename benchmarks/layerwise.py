@@ -14,7 +14,7 @@ from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.learning.state import ContrastiveState
 from sktem.boltzmann.machines.layer_states import LayerStates
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
-from sktem.boltzmann.setup import new_settings
+from sktem.boltzmann.settings import MachineSettings
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.loop.runner import run_epochs
 from sktem.rows.held import carrier_of
@@ -84,7 +84,8 @@ def pretrained(machine, X, n_epochs):
     """
     machine.set_params(max_iter=0, warm_start=False).fit(X)
     model, units = machine.fitted_.model, machine.fitted_.units
-    settings = new_settings(machine, model, carrier_of(X).has_nan, X.shape[0])
+    settings = MachineSettings.of(machine.get_params())
+    settings = settings.of_run(model, carrier_of(X).has_nan, X.shape[0])
     params = machine.params_.copy()
     generators = spawn_generators(seed_sequence(machine.random_state))
     learn_layers(

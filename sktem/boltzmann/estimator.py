@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sktem import budget
 from sktem.arrays import arrays_of
 from sktem.boltzmann.calls import one_blas_thread, query
-from sktem.boltzmann.checks import check_parameters
 from sktem.boltzmann.fit_warnings import (
     warn_of_codes,
     warn_of_events,
@@ -32,28 +32,22 @@ from sktem.boltzmann.learning.row_weights import (
 )
 from sktem.boltzmann.learning.solvers import ContrastiveSolver
 from sktem.boltzmann.learning.state import ContrastiveState
-from sktem.boltzmann.machines.spins import spin_parameters
 from sktem.boltzmann.normalisation.ais import AISResult
 from sktem.boltzmann.normalisation.brackets import PartitionBracket
-from sktem.boltzmann.normalisation.partition import METHODS, LogPartition
-from sktem.boltzmann.setup import StepDefaults, new_model, new_settings
+from sktem.boltzmann.normalisation.partition import METHODS
+from sktem.boltzmann.settings import MachineSettings
 from sktem.boltzmann.stream import BoltzmannStream
-from sktem.boltzmann.tables import holds_labels, is_tabular
+from sktem.boltzmann.tables import Table, holds_labels, is_tabular
 from sktem.boltzmann.units import VisibleUnits
 from sktem.boltzmann.values import (
     ValueRule,
+    ValuesSeen,
     check_arrays,
-    check_rows,
-    found_kind,
-    kind_of,
     refuse_missing,
-    rows_of_fit,
-    values_of_fit,
-    visible_values,
 )
 from sktem.choices import check_choice, check_number, is_auto
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.by_blocks import answer, each_chunk
+from sktem.estimators.by_blocks import answer, checked_rows, each_chunk
 from sktem.estimators.copies import warn_of_copies
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import (
@@ -65,7 +59,9 @@ from sktem.estimators.runs import (
 from sktem.history import History
 from sktem.rows.answers import gathered, in_memory
 from sktem.rows.held import carrier_of
+from sktem.rows.partitions import check_can_remember
 from sktem.rows.sources import found_rows, is_stream
+from sktem.validation import validate_data
 
 __all__ = ["LatentBoltzmannMachine"]
 
@@ -339,7 +335,6 @@ class LatentBoltzmannMachine(
     """
 
     log_partition_: AISResult | PartitionBracket
-    _step_defaults = StepDefaults()
     _moved_parameters = {**EpochEstimator._moved_parameters, **MOVED}
 
     def __init__(
@@ -448,12 +443,9 @@ class LatentBoltzmannMachine(
         ValueError
             If a parameter or the data are out of range.
         """
-        check_parameters(self)
+        machine = self._machine_settings()
         warm = self.warm_start and hasattr(self, "params_")
-        if warm:
-            (X, kind), table = rows_of_fit(self, X, reset=False), None
-        else:
-            X, kind, table = values_of_fit(self, X)
+        X, kind, table = self._rows_of_fit(X, warm)
         X, weights, mass = weighted_rows(X, sample_weight)
         if warm:
             units = self.fitted_.units
@@ -464,8 +456,8 @@ class LatentBoltzmannMachine(
         shares = shares_of(weights)
         arrays = arrays_of(units.scale)
         inputs = units.inputs(X, arrays.xp.float32)
-        model = new_model(self, X.shape[1], arrays, units.table, kind)
-        settings = new_settings(self, model, carrier_of(X).has_nan, X.shape[0], mass)
+        model = machine.model(X.shape[1], arrays, units.table, kind)
+        settings = machine.of_run(model, carrier_of(X).has_nan, X.shape[0], mass)
         if warm and model.n_parameters != self.params_.shape[0]:
             raise ValueError(
                 f"warm_start needs the same machine: it has {model.n_parameters} "
@@ -520,7 +512,7 @@ class LatentBoltzmannMachine(
 
     def _fitted_attributes(self, fit, state, X):
         return {
-            **self._machine_attributes(fit.settings.model, fit.units, state),
+            **FittedMachine.of(fit.settings.model, fit.units, state).attributes(),
             "weight_decay_": fit.settings.prior.strength,
             "history_": state.history,
             "n_iter_": state.epoch,
@@ -565,13 +557,12 @@ class LatentBoltzmannMachine(
         LatentBoltzmannMachine
             The estimator.
         """
-        check_parameters(self)
+        settings = self._machine_settings()
 
         def is_fresh():
             return getattr(self, "_stream", None) is None
 
-        auto = is_auto(self.visible)
-        labels = auto and not (is_stream(X) or found_rows(X)) and holds_labels(X)
+        labels = is_auto(self.visible) and holds_labels(X)
         if is_fresh() and (is_tabular(self.visible) or labels):
             raise ValueError(
                 "a stream cannot begin with a table, whose categories it does not "
@@ -579,14 +570,15 @@ class LatentBoltzmannMachine(
             )
         for chunk, weights in each_chunk(self, X, sample_weight, is_fresh):
             if is_fresh():
-                kind = found_kind(self, chunk, in_pieces=True) if auto else self.visible
-                chunk = visible_values(ValueRule(kind, self.binarize, False), chunk)
-                stream = BoltzmannStream(seed_sequence(self.random_state), kind)
+                rule = self._value_rule(reset=True)
+                rule = rule.found(chunk) if rule.is_open else rule
+                chunk = rule.values(chunk)
+                stream = BoltzmannStream(seed_sequence(self.random_state), rule.kind)
             else:
                 chunk = self._values("partial_fit", True)(chunk)
                 stream = self._stream
             self._forget()
-            self._partial_fit(stream, chunk, weights)
+            self._partial_fit(stream, settings, chunk, weights)
             warn_of_events(stream.events)
             warn_of_stream(stream)
         return self
@@ -596,32 +588,62 @@ class LatentBoltzmannMachine(
         for name in ("log_partition_", *OF_KINDS):
             self.__dict__.pop(name, None)
 
-    def _machine_attributes(self, model, units, state):
-        """Return the fitted attributes of the machine."""
-        params, copy = state.estimate, arrays_of(state.params).copy
-        chains = None if state.chains is None else copy(state.chains)
-        attributes = {
-            "params_": copy(params),
-            "chains_": chains,
-            "biases_": model.biases_by_unit(params),
-            "weights_": model.weights_by_unit(params),
-            "n_features_in_": units.n_columns,
-            "n_replicas_": state.rounds.n_replicas,
-            "visible_": units.kinds,
-        }
-        if model.gaussian:
-            squares = units.scale[: model.layout.n_normal] ** 2
-            attributes["variances_"] = squares / model.layout.precisions(params)
-        if units.table is not None:
-            attributes["unit_names_"] = units.table.labels()
-        if units.kind == "spin":
-            in_spins = spin_parameters(model, params)
-            attributes["fields_"] = model.biases_by_unit(in_spins)
-            attributes["couplings_"] = model.weights_by_unit(in_spins)
-        fitted = FittedMachine(
-            model, units, attributes["params_"], chains, LogPartition(model)
-        )
-        return {**attributes, "fitted_": fitted}
+    def _machine_settings(self) -> MachineSettings:
+        """Return the checked parameters of the machine."""
+        check_number("verbose_interval", self.verbose_interval, Integral, 1)
+        return MachineSettings.of(vars(self))
+
+    # Rows.
+
+    def _value_rule(self, reset=False) -> ValueRule:
+        """Return the rule of the values of the fitted machine, or of its coming fit."""
+        kind, is_open = self.visible, is_auto(self.visible) and not reset
+        if is_open:
+            kind = getattr(self, "visible_", "auto")
+        return ValueRule(kind, self.binarize, self.graph is not None, is_open)
+
+    def _checked_rows(self, X, *, reset):
+        """Return X, checked but for its range; float32 and float64 stay."""
+        rule = self._value_rule(reset)
+        if is_tabular(rule.kind):
+            validate_data(self, X, reset=False, skip_check_array=True)
+            return self.fitted_.units.table.encode(X)
+        return validate_data(self, X, reset=reset, **rule.options(X))
+
+    def _rows_of_fit(self, X, warm):
+        """Return rows of a fit, the kind of their units, and the table of a new one."""
+        rule = self._value_rule(reset=not warm)
+        labels = rule.of_labels and holds_labels(X)
+        if warm or not (is_tabular(rule.kind) or labels):
+            rows, kind = self._values_of_fit(X, rule, warm)
+            if warm or kind != "table":
+                return rows, kind, None
+        validate_data(self, X, skip_check_array=True)
+        table = Table.of(X, self.visible)
+        return table.encode(X), "table", table
+
+    def _values_of_fit(self, X, rule, warm):
+        """Return rows by a rule, as an array where they are few, and their kind.
+
+        Those of a table are not yet as the machine needs them.
+        """
+        if (source := found_rows(X)) is None:
+            rows = self._checked_rows(X, reset=not warm)
+            if warm:
+                check_arrays(self.params_, rows, f"{type(self).__name__}.fit()")
+            if rule.is_open:
+                rule = rule.found(rows, not isinstance(rows, np.ndarray))
+            return rule.values(rows), rule.kind
+        check_can_remember(self, source)
+        seen = ValuesSeen()
+        check = seen.add if rule.is_open else rule.values
+        checked, _ = checked_rows(self, source, None, check, allow_nan=True)
+        if rule.is_open:
+            rule = rule.resolved(seen, True)
+        rows = checked.mapped(rule.values)
+        if rows.shape[0] * rows.shape[1] <= budget.MEMORY.kept:
+            return np.concatenate([block for _, block in rows.blocks()]), rule.kind
+        return rows, rule.kind
 
     # What the fitted machine answers.
 
@@ -640,18 +662,19 @@ class LatentBoltzmannMachine(
 
     def _validate(self, X, sample_weight, *, reset):
         """Return checked rows and their weights."""
-        rows = check_rows(self, X, reset=reset)
+        rows = self._checked_rows(X, reset=reset)
         return rows, check_weights(sample_weight, rows.shape[0])
 
     def _values(self, method, allow_nan, function=None):
         """Return a function of checked rows, by default the rows as the machine's."""
-        rule = ValueRule.of(self)
+        rule, params = self._value_rule(), self.params_
+        call = f"{type(self).__name__}.{method}()"
 
         def values(X):
-            check_arrays(self, X, method)
+            check_arrays(params, X, call)
             if not allow_nan:
                 refuse_missing(X, method)
-            X = visible_values(rule, X)
+            X = rule.values(X)
             return X if function is None else function(X)
 
         return values
@@ -660,14 +683,14 @@ class LatentBoltzmannMachine(
         """Return a function of rows, by blocks where they are read so."""
         check_is_fitted(self)
         function = self._values(method, allow_nan, function)
-        if is_tabular(kind_of(self)) and not is_stream(X):
-            return gathered(X, [function(check_rows(self, X, reset=False))], out)
+        if is_tabular(self._value_rule().kind) and not is_stream(X):
+            return gathered(X, [function(self._checked_rows(X, reset=False))], out)
         return answer(self, X, function, out)
 
     def _checked(self, X, method, *, allow_nan=False):
         """Return rows that a method of the fitted machine got, checked."""
         check_is_fitted(self)
-        return self._values(method, allow_nan)(check_rows(self, X, reset=False))
+        return self._values(method, allow_nan)(self._checked_rows(X, reset=False))
 
     def _generator(self):
         return np.random.default_rng(seed_sequence(self.random_state))
@@ -858,7 +881,7 @@ class LatentBoltzmannMachine(
             Pseudo-log-likelihoods in nats.
         """
         check_is_fitted(self)
-        if kind_of(self) not in ("binary", "spin"):
+        if self._value_rule().kind not in ("binary", "spin"):
             raise ValueError("pseudo_log_likelihood needs visible='binary' or 'spin'")
         function = self._machine().pseudo_log_likelihoods
         return self._answer(X, "pseudo_log_likelihood", function, out)

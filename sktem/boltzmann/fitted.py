@@ -12,7 +12,7 @@ from sktem.arrays import arrays_of
 from sktem.boltzmann.learning.e_steps import posterior_start
 from sktem.boltzmann.learning.tempering import Replicas, free_moments
 from sktem.boltzmann.machines.model import BoltzmannModel, draw_seed
-from sktem.boltzmann.machines.spins import spin_constant, spin_moments
+from sktem.boltzmann.machines.spins import spin_constant, spin_moments, spin_parameters
 from sktem.boltzmann.normalisation.ais import posterior_log_sums
 from sktem.boltzmann.normalisation.brackets import shifted
 from sktem.boltzmann.normalisation.partition import LogPartition
@@ -71,6 +71,41 @@ class FittedMachine:
     n_mean_field: int = 30
     n_replicas: int = 1
     budget: ChainBudget = ChainBudget()
+
+    @classmethod
+    def of(cls, model, units, state) -> FittedMachine:
+        """Return the machine of the state of a run."""
+        copy = arrays_of(state.params).copy
+        chains = None if state.chains is None else copy(state.chains)
+        return cls(
+            model, units, copy(state.estimate), chains, LogPartition(model),
+            n_replicas=state.rounds.n_replicas,
+        )  # fmt: skip
+
+    def attributes(self) -> dict:
+        """Return the fitted attributes of an estimator by their names."""
+        model: Any = self.model
+        units, params = self.units, self.params
+        attributes = {
+            "fitted_": self,
+            "params_": params,
+            "chains_": self.chains,
+            "biases_": model.biases_by_unit(params),
+            "weights_": model.weights_by_unit(params),
+            "n_features_in_": units.n_columns,
+            "n_replicas_": self.n_replicas,
+            "visible_": units.kinds,
+        }
+        if model.gaussian:
+            squares = units.scale[: model.layout.n_normal] ** 2
+            attributes["variances_"] = squares / model.layout.precisions(params)
+        if units.table is not None:
+            attributes["unit_names_"] = units.table.labels()
+        if self.has_spins:
+            in_spins = spin_parameters(model, params)
+            attributes["fields_"] = model.biases_by_unit(in_spins)
+            attributes["couplings_"] = model.weights_by_unit(in_spins)
+        return attributes
 
     def __sklearn_array_api_convert__(self, converter):
         """Return the machine with arrays that a converter has moved."""

@@ -11,13 +11,12 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of
+from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.learning.loop import update
 from sktem.boltzmann.learning.positive_phase import Batches
 from sktem.boltzmann.learning.prior import Prior
-from sktem.boltzmann.learning.solvers import as_solver
 from sktem.boltzmann.learning.state import ContrastiveState, RowChains
 from sktem.boltzmann.learning.tempering import correlation_of_chains
-from sktem.boltzmann.setup import new_model, new_settings, prior_of
 from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamRunner
@@ -147,30 +146,30 @@ class BoltzmannStream(StreamRunner):
             moved.state = replace(self.state.mapped(converter), replicas=None)
         return moved
 
-    def update(self, estimator, X, sample_weight, task):
+    def update(self, settings, X, sample_weight, task):
         """Learn from a chunk, and count its numerical problems."""
-        if as_solver(estimator.solver).name == "hapcd" and not self.after_whole_fit:
+        if settings.solver.name == "hapcd" and not self.after_whole_fit:
             raise ValueError(
                 "solver='hapcd' changes over max_iter epochs and cannot begin on a "
                 "stream: use fit first, or 'apcd' or 'mfpcd'"
             )
         table = None if self.units is None else self.units.table
-        fresh = new_model(estimator, X.shape[1], arrays_of(X), table, self.kind)
+        fresh = settings.model(X.shape[1], arrays_of(X), table, self.kind)
         if self.model is not None and fresh.n_parameters != self.model.n_parameters:
             raise ValueError("the machine cannot change on a stream: use fit")
         self.model = fresh if self.model is None else self.model
         self.events.clear()
-        super().update(estimator, X, sample_weight, task)
+        super().update(settings, X, sample_weight, task)
 
-    def collect(self, estimator, X, sample_weight, task):
+    def collect(self, settings, X, sample_weight, task):
         """Return the rows, which `step` gathers until a batch is full."""
         return X, sample_weight
 
-    def begin(self, estimator, X, sample_weight, task):
+    def begin(self, settings, X, sample_weight, task):
         """Start from the first batch."""
         self.units, self.state = self._start(X)
 
-    def step(self, estimator, X, sample_weight, task):
+    def step(self, settings, X, sample_weight, task):
         """Learn from the batches that are full."""
         arrays = arrays_of(X)
         # Copies, since the caller may reuse its buffer.
@@ -179,24 +178,25 @@ class BoltzmannStream(StreamRunner):
             X = arrays.take(X, self._repeated(sample_weight))
         self.waiting.append(X)
         rows = sum(part.shape[0] for part in self.waiting)
-        size = int(estimator.batch_size)
+        size = int(settings.batch_size)
         if rows < size:
             return
         data = arrays.concat(self.waiting)
         full = rows // size * size
         self.waiting = [data[full:, :]]
-        settings = self._settings(estimator, carrier_of(data).has_nan)
+        run = self._run_settings(settings, carrier_of(data).has_nan)
         if self.state is None:
-            self.begin(estimator, data[:size, :], None, task)
+            self.begin(settings, data[:size, :], None, task)
         self.state.history.events.clear()
         with task.chunk(full // size, "batch") as on_step:
             for begin in range(0, full, size):
                 rows = data[begin : begin + size, :]
                 batch = self.units.inputs(rows, arrays.xp.float32)
-                self._count(estimator, size)
-                now = replace(settings, prior=self.prior)
+                self.n_learned += size
+                self.prior = settings.prior(self.model, self.n_learned)
+                now = replace(run, prior=self.prior)
                 n_visits = 1
-                if self._adapts(settings):
+                if self._adapts(run):
                     self.state.rounds.step_fraction = self.n_batches / (
                         self.n_batches + self.pace.fall
                     )
@@ -211,22 +211,22 @@ class BoltzmannStream(StreamRunner):
             self.in_order = self.means.spread(size) > self.pace.apart
         self.events.update(self.state.history.events)
 
-    def _adapts(self, settings):
+    def _adapts(self, run):
         """Return whether steps decrease in the course of the stream."""
-        return settings.adaptive and not self.after_whole_fit
+        return run.adaptive and not self.after_whole_fit
 
-    def _settings(self, estimator, missing):
+    def _run_settings(self, settings, missing):
         """Return the settings of updates.
 
         Steps that are long for as long as there may be more to learn are as noisy: what
         is published is an average over the last tenth of the updates.
         """
-        settings = new_settings(estimator, self.model, missing)
+        run = settings.of_run(self.model, missing)
         numpy = self.state is None or arrays_of(self.state.params).is_numpy
         cheap = numpy and self.model.exact_cost(0) <= self.pace.nanoseconds
-        averaging = settings.averaging or self._adapts(settings)
-        self.sums = cheap and settings.adaptive and settings.solver.persistent
-        return replace(settings, averaging=averaging, sums=self.sums)
+        averaging = run.averaging or self._adapts(run)
+        self.sums = cheap and run.adaptive and run.solver.persistent
+        return replace(run, averaging=averaging, sums=self.sums)
 
     def _look_at_chains(self, settings):
         """Find out now and then whether chains stay in one of several modes."""
@@ -251,11 +251,6 @@ class BoltzmannStream(StreamRunner):
         if self.after_whole_fit or self.sums or not self.model.gaussian:
             return False
         return self.stays_in_modes or self.n_batches >= self.pace.long
-
-    def _count(self, estimator, n_rows):
-        """Count rows that are learned from."""
-        self.n_learned += n_rows
-        self.prior = prior_of(estimator, self.model, self.n_learned)
 
     def _repeated(self, weights):
         """Return indices of rows, each as often as its weight; fractions are drawn."""
@@ -290,15 +285,14 @@ class BoltzmannStream(StreamRunner):
             interrupted=None,
         )
 
-    def published(self, estimator):
+    def published(self, settings):
         """Return the fitted attributes; before a batch is full, those of a start."""
         units, state = self.units, self.state
         if state is None:
             waiting = arrays_of(self.waiting[0]).concat(self.waiting)
             units, state = self._start(waiting)
-        attributes = estimator._machine_attributes(self.model, units, state)
         return {
-            **attributes,
+            **FittedMachine.of(self.model, units, state).attributes(),
             "weight_decay_": self.prior.strength,
             "n_samples_seen_": self.n_rows,
         }

@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from sktem import budget
 from sktem.arrays import arrays_of, input_arrays
-from sktem.boltzmann.tables import Table, holds_labels, is_tabular
+from sktem.boltzmann.tables import is_tabular
 from sktem.boltzmann.units import half_filled
 from sktem.choices import is_auto
-from sktem.estimators.by_blocks import checked_rows
-from sktem.rows.partitions import check_can_remember
-from sktem.rows.sources import found_rows
-from sktem.validation import validate_data
 
-__all__ = [
-    "ValueRule",
-    "check_arrays",
-    "check_rows",
-    "found_kind",
-    "kind_of",
-    "refuse_missing",
-    "rows_of_fit",
-    "values_of_fit",
-    "visible_values",
-]
-
-
-def kind_of(machine):
-    """Return the kind of the visible units, given or found; "auto" before it is."""
-    if is_auto(machine.visible):
-        return getattr(machine, "visible_", "auto")
-    return machine.visible
+__all__ = ["ValueRule", "ValuesSeen", "check_arrays", "refuse_missing"]
 
 
 class ValuesSeen:
@@ -53,25 +30,20 @@ class ValuesSeen:
 
     def __init__(self):
         self.are_shares = self.are_spins = True
-        self.masks = None
+        self.masks: Any = None
 
     @classmethod
     def of(cls, X) -> ValuesSeen:
         """Return the kind of all values, as far as it is known in [0, 1]."""
-        record = cls()
-        if not record._shares(X.data if sparse.issparse(X) else X):
-            record.add(X)
-        return record
-
-    def _shares(self, values):
-        """Return whether values are in [0, 1], where they are not missing."""
-        xp = arrays_of(values).xp
-        return 0 in values.shape or not bool(xp.any((values < 0) | (values > 1)))
+        seen = cls()
+        if not _are_shares(X.data if sparse.issparse(X) else X):
+            seen.add(X)
+        return seen
 
     def add(self, X) -> None:
         """Update the kinds by more rows; NaN has no effect."""
         values = X.data if sparse.issparse(X) else X
-        self.are_shares &= self._shares(values)
+        self.are_shares &= _are_shares(values)
         if sparse.issparse(X):
             self.are_spins = False
             return
@@ -89,79 +61,19 @@ class ValuesSeen:
             return "binary"
         if self.are_spins:
             return "spin"
+        return "table" if self.of_two_values.any() else "gaussian"
+
+    @property
+    def of_two_values(self) -> np.ndarray:
+        """Which columns hold zeros and ones alone."""
         has_zero, has_one, has_other = self.masks
-        return "table" if (has_zero & has_one & ~has_other).any() else "gaussian"
+        return has_zero & has_one & ~has_other
 
 
-def values_of_fit(machine, X):
-    """Return rows of a new fit, the kind of their units, and their table if it is one.
-
-    The kind is that of the machine, or what the rows say.
-    """
-    simple = machine.graph is not None or machine.binarize is not None
-    labels = is_auto(machine.visible) and not simple and holds_labels(X)
-    kind = "table"
-    if not (is_tabular(machine.visible) or labels):
-        rows, kind = rows_of_fit(machine, X, reset=True)
-    if kind != "table":
-        return rows, kind, None
-    validate_data(machine, X, skip_check_array=True)
-    table = Table.of(X, machine.visible)
-    return table.encode(X), kind, table
-
-
-def rows_of_fit(machine, X, *, reset):
-    """Return X for a fit, checked, and the kind of its units.
-
-    The rows are an array, or CheckedRows where they are many. Those of a table, see
-    `found_kind`, are not yet as the machine needs them.
-    """
-    rule, source = ValueRule.of(machine, reset), found_rows(X)
-    if source is None:
-        rows, kind = check_rows(machine, X, reset=reset), rule.kind
-        if not reset:
-            check_arrays(machine, rows, "fit")
-        if is_auto(kind):
-            kind = found_kind(machine, rows, in_pieces=not isinstance(rows, np.ndarray))
-        return visible_values(rule._replace(kind=kind), rows), kind
-    check_can_remember(machine, source)
-    values_seen = ValuesSeen()
-    check = values_seen.add if is_auto(rule.kind) else partial(visible_values, rule)
-    checked, _ = checked_rows(machine, source, None, check, allow_nan=True)
-    if is_auto(rule.kind):
-        kind = _suitable(machine, values_seen, in_pieces=True)
-        rule = rule._replace(kind=kind)
-    rows = checked.mapped(partial(visible_values, rule))
-    if rows.shape[0] * rows.shape[1] <= budget.MEMORY.kept:
-        return np.concatenate([block for _, block in rows.blocks()]), rule.kind
-    return rows, rule.kind
-
-
-def found_kind(machine, X, *, in_pieces):
-    """Return the kind of the visible units for visible="auto"; "table" for several.
-
-    Rows that come in pieces, or are no array of NumPy's, must be of one kind.
-    """
-    return _suitable(machine, ValuesSeen.of(X), in_pieces and not sparse.issparse(X))
-
-
-def _suitable(machine, values_seen, in_pieces):
-    """Return the kind that a machine takes values for."""
-    kind = values_seen.kind()
-    if machine.binarize is not None:
-        return "binary"
-    if machine.graph is not None:
-        return "spin" if kind == "spin" else "binary"
-    if kind == "table" and in_pieces:
-        has_zero, has_one, has_other = values_seen.masks
-        several = np.flatnonzero(has_zero & has_one & ~has_other)
-        named = ", ".join(map(str, several[:3])) + (", ..." if len(several) > 3 else "")
-        raise ValueError(
-            f"Columns {named} of X hold zeros and ones, and others real numbers. "
-            "Columns of several kinds need all rows at once in fit, as a NumPy array "
-            "or data frame. visible='gaussian' takes all of them for real numbers."
-        )
-    return kind
+def _are_shares(values):
+    """Return whether values are in [0, 1], where they are not missing."""
+    xp = arrays_of(values).xp
+    return 0 in values.shape or not bool(xp.any((values < 0) | (values > 1)))
 
 
 def refuse_missing(X, method):
@@ -174,30 +86,6 @@ def refuse_missing(X, method):
         )
 
 
-def check_rows(machine, X, *, reset):
-    """Return X, checked but for its range; float32 and float64 stay."""
-    kind = machine.visible if reset else kind_of(machine)
-    if is_tabular(kind):
-        validate_data(machine, X, reset=False, skip_check_array=True)
-        return machine.fitted_.units.table.encode(X)
-    arrays = input_arrays(X)
-    if not arrays.is_numpy and machine.graph is not None:
-        raise ValueError(
-            "machines on a graph work on NumPy arrays only, got X as an array of "
-            f"{arrays.xp.__name__}: give hidden_layer_sizes in place of graph, or "
-            "X as a NumPy array"
-        )
-    return validate_data(
-        machine,
-        X,
-        reset=reset,
-        accept_sparse="csr" if kind in ("auto", "binary") else False,
-        dtype=[arrays.xp.float64, arrays.xp.float32],
-        order="C" if arrays.is_numpy else None,
-        ensure_all_finite="allow-nan",
-    )
-
-
 class ValueRule(NamedTuple):
     """Rule for admissible values of the visible units.
 
@@ -207,32 +95,80 @@ class ValueRule(NamedTuple):
         Kind of the visible units; "auto" where rows are to say it.
     binarize : float, "sample" or None
         As of the machine.
-    was_found : bool
+    on_graph : bool
+        Whether the machine is on a graph, whose units are of one kind.
+    was_found : bool, default=False
         Whether the rows of the fit have said the kind.
     """
 
     kind: str | list
     binarize: float | str | None
-    was_found: bool
+    on_graph: bool
+    was_found: bool = False
 
-    @classmethod
-    def of(cls, machine, reset=False) -> ValueRule:
-        """Return the rule of a machine, or of its coming fit."""
-        kind = machine.visible if reset else kind_of(machine)
-        return cls(kind, machine.binarize, is_auto(machine.visible) and not reset)
+    @property
+    def is_open(self) -> bool:
+        """Whether rows are to say the kind."""
+        return is_auto(self.kind)
 
+    @property
+    def of_labels(self) -> bool:
+        """Whether columns of labels are taken where the kind is open."""
+        return self.is_open and not self.on_graph and self.binarize is None
 
-def visible_values(rule, X):
-    """Return the values of the visible units, checked to be in their range."""
-    if is_tabular(rule.kind) or rule.kind in ("auto", "gaussian"):
-        return X
-    binary = rule.kind == "binary"
-    if isinstance(rule.binarize, Real):
-        above = _above(X, float(rule.binarize))
-        return above if binary else 2.0 * above - 1.0
-    if binary:
-        return _in_range(X, rule.was_found)
-    return _are_spins(X, rule.binarize is not None)
+    def found(self, X, in_pieces=True) -> ValueRule:
+        """Return the rule with the kind of rows, which may be one piece of many."""
+        in_pieces = in_pieces and not sparse.issparse(X)
+        return self.resolved(ValuesSeen.of(X), in_pieces)
+
+    def resolved(self, seen: ValuesSeen, in_pieces) -> ValueRule:
+        """Return the rule with the kind of values; "table" for several kinds.
+
+        Rows that come in pieces, or are no array of NumPy's, must be of one kind.
+        """
+        kind = seen.kind()
+        if self.binarize is not None:
+            kind = "binary"
+        elif self.on_graph:
+            kind = "spin" if kind == "spin" else "binary"
+        elif kind == "table" and in_pieces:
+            columns = np.flatnonzero(seen.of_two_values)
+            named = ", ".join(map(str, columns[:3]))
+            raise ValueError(
+                f"Columns {named}{', ...' if len(columns) > 3 else ''} of X hold zeros "
+                "and ones, and others real numbers. Columns of several kinds need all "
+                "rows at once in fit, as a NumPy array or data frame. "
+                "visible='gaussian' takes all of them for real numbers."
+            )
+        return self._replace(kind=kind)
+
+    def options(self, X) -> dict:
+        """Return the options of scikit-learn's check of an array."""
+        arrays = input_arrays(X)
+        if not arrays.is_numpy and self.on_graph:
+            raise ValueError(
+                "machines on a graph work on NumPy arrays only, got X as an array of "
+                f"{arrays.xp.__name__}: give hidden_layer_sizes in place of graph, or "
+                "X as a NumPy array"
+            )
+        return {
+            "accept_sparse": "csr" if self.kind in ("auto", "binary") else False,
+            "dtype": [arrays.xp.float64, arrays.xp.float32],
+            "order": "C" if arrays.is_numpy else None,
+            "ensure_all_finite": "allow-nan",
+        }
+
+    def values(self, X):
+        """Return the values of the visible units, checked to be in their range."""
+        if is_tabular(self.kind) or self.kind in ("auto", "gaussian"):
+            return X
+        binary = self.kind == "binary"
+        if isinstance(self.binarize, Real):
+            above = _above(X, float(self.binarize))
+            return above if binary else 2.0 * above - 1.0
+        if binary:
+            return _in_range(X, self.was_found)
+        return _are_spins(X, self.binarize is not None)
 
 
 def _are_spins(X, between):
@@ -263,15 +199,13 @@ def _above(X, threshold):
     return X
 
 
-def check_arrays(machine, X, method):
-    """Raise if X is not of the namespace and on the device of the fit."""
-    fitted = arrays_of(machine.params_)
-    inputs = arrays_of(X)
-    same = (fitted.xp, fitted.device) == (inputs.xp, inputs.device)
-    if not same:
+def check_arrays(params, X, call):
+    """Raise if X is not of the namespace and on the device of the parameters."""
+    fitted, inputs = arrays_of(params), arrays_of(X)
+    if (fitted.xp, fitted.device) != (inputs.xp, inputs.device):
         raise ValueError(
-            f"Inputs passed to {type(machine).__name__}.{method}() must use the same "
-            "namespace and the same device as those passed to fit(), which were "
+            f"Inputs passed to {call} must use the same namespace and the same device "
+            "as those passed to fit(), which were "
             f"{fitted.xp.__name__} and {fitted.device}; got {type(X).__name__} of "
             f"{inputs.xp.__name__} and {inputs.device}. Arrays other than NumPy's "
             "need sklearn.config_context(array_api_dispatch=True)."

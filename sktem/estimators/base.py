@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -19,9 +20,11 @@ from sktem.estimators.runs import (
     undone_if_refused,
     with_callbacks,
 )
+from sktem.estimators.stream import StreamDefaults, StreamSettings
 from sktem.loop.iterates import check_average
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings
+from sktem.loop.stream import Stream
 from sktem.rows.held import carrier_of
 from sktem.samplers import SAMPLERS, ExactExpectation, Sampler
 from sktem.samplers.compatibility import (
@@ -175,6 +178,27 @@ class LoopEstimator(EpochEstimator):
             memory=check_folder("memory", self._option("memory")),
             average=False if is_auto(average) else check_average(average),
         )
+
+    def _stream_settings(self, defaults: StreamDefaults) -> StreamSettings:
+        """Return the settings of a call of ``partial_fit``."""
+        return StreamSettings(
+            type(self).__name__,
+            getattr(self, "random_state", None),
+            self._option("average"),
+            isinstance(self.step_size, str),
+            self._tolerance(),
+            partial(self._merger, defaults),
+        )
+
+    def _merger(self, defaults, model) -> Stream:
+        """Return what merges chunks into the running statistics of a model."""
+        batch_size = self._given_batch_size(defaults.batch_size)
+        settings = self._settings(model, batch_size=batch_size)
+        step_size = settings.step_size
+        if isinstance(self.step_size, str):
+            step_size = defaults.step_size
+        max_passes = max(min(settings.max_passes, defaults.passes), 2)
+        return Stream(replace(settings, step_size=step_size, max_passes=max_passes))
 
     def _tolerance(self):
         self._check_number("tol", Real, 0)

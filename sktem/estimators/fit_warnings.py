@@ -55,10 +55,10 @@ ADVICE = {
 CLUSTER_EVENTS = ("lost workers", "new workers")
 
 
-def warn_of_unused(estimator, settings, *, on_stream=False) -> None:
+def warn_of_unused(estimator, settings) -> None:
     """Warn if a size of batches was set and the solver visits all rows."""
     default = inspect.signature(type(estimator)).parameters.get("batch_size")
-    if default is None or on_stream or settings.solver.n_index_sets:
+    if default is None or settings.solver.n_index_sets:
         return
     if not _same(estimator.batch_size, default.default):
         warn_user(

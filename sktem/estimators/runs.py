@@ -132,22 +132,26 @@ class EpochEstimator(
             raise interrupted
         return state
 
-    def _partial_fit(self, stream, X, sample_weight=None, what="rows"):
+    def _partial_fit(self, stream, settings, X, sample_weight=None, what="rows"):
         """Learn from a chunk and publish the state of the stream."""
         task = Task.of_call(self, X, "partial_fit")
         task.begin()
         lines, before = Lines(self.verbose, 1), stream.n_rows
         with compile_notice(self.verbose):
-            stream.update(self, X, sample_weight, task)
+            stream.update(settings, X, sample_weight, task)
         self._stream = stream
-        self._publish_stream(stream)
+        self._publish_stream(stream, settings)
         lines.chunk(stream.n_rows - before, stream.n_rows, what)
-        task.end(lambda: stream.published(self))
+        task.end(lambda: self._stream_attributes(stream, settings))
         return self
 
-    def _publish_stream(self, stream):
+    def _stream_attributes(self, stream, settings):
+        """Return the fitted attributes that a stream gives."""
+        return stream.published(settings)
+
+    def _publish_stream(self, stream, settings):
         """Set the fitted attributes of a stream."""
-        self._publish(stream.published(self))
+        self._publish(self._stream_attributes(stream, settings))
 
     def _publish(self, attributes):
         """Set fitted attributes."""

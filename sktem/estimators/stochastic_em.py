@@ -27,7 +27,7 @@ from sktem.estimators.by_blocks import (
     total_over,
     weighted_sum,
 )
-from sktem.estimators.fit_warnings import warn_of_unused, warn_user
+from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.latents import diagnostics, latent_draws, warn_of_mixing
 from sktem.estimators.louis import covariance_of, louis_information
 from sktem.estimators.own_rows import validated_rows
@@ -70,39 +70,46 @@ def _model_has(name):
 
 
 class ModelStream(StreamRunner):
-    """A model that learns from chunks."""
+    """A model that learns from chunks.
 
-    def begin(self, estimator, X, sample_weight, task):
+    Parameters
+    ----------
+    params, s : object or None, default=None
+        Parameters and statistics of the fit that it continues.
+    mass : float, default=0.0
+        Weight of the rows of this fit.
+    """
+
+    model: LatentModel
+
+    def __init__(self, params=None, s=None, mass=0.0):
+        super().__init__()
+        self.continued = params, s, mass
+
+    def begin(self, settings, X, sample_weight, task):
         """Start from the first chunk, or from the parameters of a fit."""
-        stream = estimator._new_stream()
-        warn_of_unused(estimator, stream.settings, on_stream=True)
-        generators = spawn_generators(estimator.random_state)
-        params = getattr(estimator, "params_", None)
+        settings.merger_of(self.model)  # a wrong setting is an error before the start
+        generators = spawn_generators(settings.seed)
+        params, s, mass = self.continued
         if params is None:
-            params = estimator.model.initial_params(X, generators.initialisation)
-        self.state = StreamState(
-            params=params,
-            s=getattr(estimator, "statistics_", None),
-            generators=generators,
-            iterates=IterateRule(check_average(estimator.average)),
-            mass=estimator._fitted_mass,
-        )
+            params = self.model.initial_params(X, generators.initialisation)
+        average = IterateRule(check_average(settings.average))
+        self.state = StreamState(params, s, generators, average, mass)
 
-    def step(self, estimator, X, sample_weight, task):
+    def step(self, settings, X, sample_weight, task):
         """Learn from a chunk."""
         left_out = self.state.events["nan"]
-        self.learn(estimator._new_stream(), X, sample_weight, task)
+        self.learn(settings.merger_of(self.model), X, sample_weight, task)
         if self.state.events["nan"] > left_out:
             warn_user(
-                f"maximize of {type(estimator.model).__name__} returned NaN: what it "
+                f"maximize of {type(self.model).__name__} returned NaN: what it "
                 "was made from has been left out of the stream.",
                 FitWarning,
             )
 
-    def published(self, estimator):
+    def published(self, settings):
         """Return the fitted attributes that count every row seen."""
-        stream = estimator._new_stream()
-        params, s = stream.published(self.state)
+        params, s = settings.merger_of(self.model).published(self.state)
         return {"params_": params, "statistics_": s}
 
 
@@ -352,8 +359,14 @@ class StochasticEM(LoopEstimator):
         """
         fresh = lambda: not hasattr(self, "params_")  # noqa: E731
         chunks = each_chunk(self, given_rows(X, self.model), sample_weight, fresh)
+        settings = self._stream_settings(STREAM)
         for rows, weights in chunks:
-            self._partial_fit(self._stream or ModelStream(), rows, weights)
+            stream = self._stream
+            if stream is None:
+                params, s = (getattr(self, n, None) for n in ("params_", "statistics_"))
+                stream = ModelStream(params, s, self._fitted_mass)
+            stream.model = self.model
+            self._partial_fit(stream, settings, rows, weights)
         return self
 
     def _settings(self, model, n_rows=None, *, batch_size=None):
@@ -365,19 +378,13 @@ class StochasticEM(LoopEstimator):
             settings = replace(settings, step_size=step_size)
         return replace(settings, stopping="gap", leaves_saddles=True)
 
-    def _new_stream(self):
-        """Return a merger of chunks."""
-        settings = self._stream_settings()
-        grows = self.batch_size == "auto" and not settings.solver.remembers_rows
-        return Stream(settings, BatchGrowth() if grows else None)
-
-    def _stream_settings(self):
-        """Return settings of a stream, which do not depend on the chunks."""
-        settings = STREAM.settings(self, self.model)
-        if settings.solver.remembers_rows:
-            return settings
-        first = self._given_batch_size(BatchGrowth().first)
-        return replace(settings, batch_size=first)
+    def _merger(self, defaults, model):
+        """Return what merges chunks, with batches that grow unless they are given."""
+        merger = super()._merger(defaults, model)
+        if self.batch_size != "auto" or merger.settings.solver.remembers_rows:
+            return merger
+        growth = BatchGrowth()
+        return Stream(replace(merger.settings, batch_size=growth.first), growth)
 
     @available_if(_model_has("log_likelihood"))
     def score_samples(self, X, *, out=None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +12,12 @@ import numpy as np
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.estimators.progress import Task
 from sktem.exceptions import FitWarning
-from sktem.loop.state import RunSettings
+from sktem.loop.stream import Stream
 from sktem.progress import shown
 from sktem.rows.held import carrier_of
 from sktem.schedules import Polynomial, Schedule
 
-__all__ = ["KeptRows", "StreamDefaults", "StreamRunner"]
+__all__ = ["KeptRows", "StreamDefaults", "StreamRunner", "StreamSettings"]
 
 
 class KeptRows:
@@ -62,23 +62,39 @@ class StreamDefaults(NamedTuple):
     step_size: Schedule = Polynomial(alpha=0.6, offset=2.0)
     passes: float = math.inf
 
-    def settings(self, estimator, model) -> RunSettings:
-        """Return the settings of a stream of an estimator."""
-        batch_size = estimator._given_batch_size(self.batch_size)
-        settings = estimator._settings(model, batch_size=batch_size)
-        automatic = isinstance(estimator.step_size, str)
-        return replace(
-            settings,
-            step_size=self.step_size if automatic else settings.step_size,
-            max_passes=max(min(settings.max_passes, self.passes), 2),
-        )
+
+class StreamSettings(NamedTuple):
+    """Settings of a call of ``partial_fit``.
+
+    Attributes
+    ----------
+    name : str
+        Name of the estimator.
+    seed : int, RandomState, Generator or None
+        Root of the generators.
+    average : bool, int or str
+        Which average of the iterates is published.
+    step_is_automatic : bool
+        Whether the estimator chooses the steps.
+    tol : float
+        Tolerance of a run over the first rows.
+    merger_of : callable
+        Function of a model that returns what merges chunks, a `Stream`.
+    """
+
+    name: str
+    seed: Any
+    average: Any
+    step_is_automatic: bool
+    tol: float
+    merger_of: Callable[[Any], Stream]
 
 
 class StreamRunner(ABC):
     """Run of an estimator by ``partial_fit``: collect, begin, step, publish.
 
-    The estimator keeps it between calls and hands over itself for its settings, which
-    may change from chunk to chunk; a stream does not write to the estimator.
+    The estimator keeps it between calls and passes the settings of each call, since
+    they may change from chunk to chunk: `StreamSettings`, or a record of the family.
 
     Attributes
     ----------
@@ -95,41 +111,41 @@ class StreamRunner(ABC):
         self.warned = False
         self.is_out_of_order = False
 
-    def update(self, estimator, X, sample_weight, task: Task) -> None:
+    def update(self, settings, X, sample_weight, task: Task) -> None:
         """Learn from a chunk, of which ``task`` is the call."""
         self.n_rows += _count(X)
         if self.state is None:
-            X, sample_weight = self.collect(estimator, X, sample_weight, task)
+            X, sample_weight = self.collect(settings, X, sample_weight, task)
         if _count(X):
-            self.step(estimator, X, sample_weight, task)
+            self.step(settings, X, sample_weight, task)
 
-    def collect(self, estimator, X, sample_weight, task: Task):
+    def collect(self, settings, X, sample_weight, task: Task):
         """Keep rows until there are enough, then begin; return those still to learn."""
-        needed = self.rows_of_start(estimator, X)
+        needed = self.rows_of_start(settings, X)
         if needed is None:
-            self.begin(estimator, X, sample_weight, task)
+            self.begin(settings, X, sample_weight, task)
             return X, sample_weight
         X, sample_weight = self.kept.add(X, sample_weight, needed)
         if self.kept.count >= needed:
             rows, weights = self.kept.joined()
-            self.begin(estimator, rows, weights, task)
+            self.begin(settings, rows, weights, task)
             self.kept = KeptRows()
         return X, sample_weight
 
-    def rows_of_start(self, estimator, X) -> int | None:
+    def rows_of_start(self, settings, X) -> int | None:
         """Return how many rows a start needs; None makes it from the first chunk."""
         return None
 
     @abstractmethod
-    def begin(self, estimator, X, sample_weight, task: Task) -> None:
+    def begin(self, settings, X, sample_weight, task: Task) -> None:
         """Set the state from the first rows, and learn from the kept ones."""
 
     @abstractmethod
-    def step(self, estimator, X, sample_weight, task: Task) -> None:
+    def step(self, settings, X, sample_weight, task: Task) -> None:
         """Learn from rows, once there is a state."""
 
     @abstractmethod
-    def published(self, estimator) -> dict[str, Any]:
+    def published(self, settings) -> dict[str, Any]:
         """Return the fitted attributes that count every row seen."""
 
     def learn(self, stream, X, sample_weight, task: Task) -> None:

@@ -494,10 +494,13 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 "continues=True needs rows that do not depend on rows before: those of "
                 f"the piece before are not kept, and order is {order}"
             )
-        is_fitted = hasattr(self, "emission_params_")
-        stream = self._stream or SequenceStream(self._fitted() if is_fitted else None)
+        stream = self._stream
+        if stream is None and hasattr(self, "emission_params_"):
+            stream = SequenceStream(self._fitted(), self.n_sequences_seen_)
+        stream = stream or SequenceStream()
         stream.prepare(self._model_settings(), self._reader, continues)
-        return self._partial_fit(stream, X, weights, "sequences")
+        settings = self._stream_settings(stream.rule.defaults)
+        return self._partial_fit(stream, settings, X, weights, "sequences")
 
     def _check_parameters(self):
         check_n_states(self.get_params(deep=False))

@@ -14,7 +14,7 @@ from sktem.hidden_markov.model import SequenceModel
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.settings import SequenceSettings
 from sktem.loop.iterates import IterateRule
-from sktem.loop.stream import Stream, StreamState
+from sktem.loop.stream import StreamState
 
 __all__ = ["SequenceStream"]
 
@@ -74,39 +74,41 @@ class SequenceStream(StreamRunner):
     ----------
     begun : FittedSequences or None, default=None
         The fit that it continues.
+    n_begun : int, default=0
+        Sequences of this fit.
     rule : StreamRule, default=StreamRule()
         How it learns.
     """
 
-    settings: SequenceSettings
+    sequences: SequenceSettings
     reader: TableReader
     model: SequenceModel
     continues: bool
 
-    def __init__(self, begun: FittedSequences | None = None, rule=None):
+    def __init__(self, begun: FittedSequences | None = None, n_begun=0, rule=None):
         super().__init__()
-        self.begun = begun
+        self.begun, self.n_begun = begun, n_begun
         self.rule = StreamRule() if rule is None else rule
         self.first: FirstSequences | None = None
         self.carried: np.ndarray | None = None
 
-    def prepare(self, settings, reader, continues) -> None:
-        """Set the settings for the next sequences, which may continue the last one."""
-        self.settings, self.reader, self.continues = settings, reader, continues
+    def prepare(self, sequences, reader, continues) -> None:
+        """Set the settings of the next sequences, which may continue the last one."""
+        self.sequences, self.reader, self.continues = sequences, reader, continues
 
-    def begin(self, estimator, X, sample_weight, task):
+    def begin(self, settings, X, sample_weight, task):
         """Start from the parameters of a fit, or from the first sequences."""
-        generators = spawn_generators(estimator.random_state)
+        generators = spawn_generators(settings.seed)
         s, mass = None, 0.0
-        self.model = self.settings.model(X, sample_weight, self.begun)
+        self.model = self.sequences.model(X, sample_weight, self.begun)
         if self.begun is None:
-            given = self.settings.given
+            given = self.sequences.given
             params = given.best(self.model, X, generators.initialisation).params
         else:
             params = self.begun.params
             s, _ = self.model.expected_statistics(X, params, sample_weight)
-            mass = float(estimator.n_sequences_seen_)
-            self.n_rows += int(mass)
+            mass = float(self.n_begun)
+            self.n_rows += self.n_begun
         self.model.set_params(start=params)
         self.state = StreamState(
             params=params,
@@ -116,29 +118,29 @@ class SequenceStream(StreamRunner):
             mass=mass,
         )
 
-    def collect(self, estimator, X, sample_weight, task):
+    def collect(self, settings, X, sample_weight, task):
         """Begin, and keep the first sequences of a stream that begins without a fit."""
-        self.begin(estimator, X, sample_weight, task)
+        self.begin(settings, X, sample_weight, task)
         if self.begun is None:
             blank = X[np.arange(0)]
             self.first = FirstSequences(blank, np.empty(0), X.n_rows)
         return X, sample_weight
 
-    def step(self, estimator, X, sample_weight, task):
+    def step(self, settings, X, sample_weight, task):
         """Learn from sequences."""
         if self.first is not None:
             args = (self.first, X, sample_weight, task)
-            X, sample_weight = self._with_first(estimator, *args)
+            X, sample_weight = self._with_first(settings, *args)
         elif self.carried is not None and self.continues:
             X = X.continued(self.carried)
-        self.learn(self._stream(estimator), X, sample_weight, task)
+        self.learn(settings.merger_of(self.model), X, sample_weight, task)
         fitted = FittedSequences(self.model, self.state.params)
         self.carried = fitted.carried(X)
         share = 1.0 / (self.model.rows_per_sequence * max(self.n_rows, 1))
         self.model.chain.prior_share = share
         self.warn_once()
 
-    def _with_first(self, estimator, first, X, sample_weight, task):
+    def _with_first(self, settings, first, X, sample_weight, task):
         """Return sequences to learn: all so far, if the stream starts again from them.
 
         Otherwise those that came now; pieces of one continue what is carried.
@@ -152,19 +154,16 @@ class SequenceStream(StreamRunner):
         if again and n_rows > first.n_started:
             X, weights = first.X, first.weights
             sample_weight = None if (weights == 1).all() else weights
-            self.begin(estimator, X, sample_weight, task)
+            self.begin(settings, X, sample_weight, task)
             first = first._replace(n_started=n_rows)
         elif continues:
             X = X.continued(self.carried)
         self.first = first if n_rows < enough else None
         return X, sample_weight
 
-    def _stream(self, estimator):
-        return Stream(self.rule.defaults.settings(estimator, self.model))
-
-    def published(self, estimator):
+    def published(self, settings):
         """Return the fitted attributes that count every sequence seen."""
-        params, _ = self._stream(estimator).published(self.state)
+        params, _ = settings.merger_of(self.model).published(self.state)
         return {
             **FittedSequences(self.model, params).attributes(),
             "categories_": self.reader.categories,

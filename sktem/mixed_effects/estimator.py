@@ -580,8 +580,12 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         problem = Problem.of(MixedEffectsSettings.of(vars(self)), data, model)
         if not fresh:
             check_same_columns(problem.layout, self.fitted_.problem.layout)
-        stream = SubjectStream(problem) if stream is None else stream.on(problem)
-        return self._partial_fit(stream, problem.rows, what="subjects")
+        if stream is None:
+            fitted, s = (getattr(self, n, None) for n in ("fitted_", "statistics_"))
+            stream = SubjectStream(problem, fitted, s)
+        settings = self._stream_settings(stream.rule.defaults)
+        stream = stream.on(problem)
+        return self._partial_fit(stream, settings, problem.rows, what="subjects")
 
     # --------------------------------------------------------------------- predictions
 

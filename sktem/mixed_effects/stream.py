@@ -37,11 +37,24 @@ STREAM = StreamRule()
 
 
 class SubjectStream(StreamRunner):
-    """A model that learns from chunks of subjects; its problem is the latest chunk."""
+    """A model that learns from chunks of subjects; its problem is the latest chunk.
 
-    def __init__(self, problem: Problem, rule: StreamRule = STREAM):
+    Parameters
+    ----------
+    problem : Problem
+        The first subjects.
+    fitted : FittedMixedEffects or None, default=None
+        The fit that it continues.
+    s : ndarray or None, default=None
+        Statistics of this fit.
+    rule : StreamRule, default=STREAM
+        How it learns.
+    """
+
+    def __init__(self, problem, fitted=None, s=None, rule: StreamRule = STREAM):
         super().__init__()
         self.problem, self.rule = problem, rule
+        self.continued = fitted, s
         if problem.layout.design.priors is not None:
             raise ValueError(
                 "fixed has priors, which need fit: a stream of subjects does not know "
@@ -54,32 +67,33 @@ class SubjectStream(StreamRunner):
         stream.problem = problem
         return stream
 
-    def begin(self, estimator, rows, sample_weight, task):
+    def begin(self, settings, rows, sample_weight, task):
         """Start from the parameters of the problem, or from those of a fit."""
-        fitted = getattr(estimator, "fitted_", None)
+        fitted, s = self.continued
         self.state = StreamState(
-            params=getattr(estimator, "params_", self.problem.model.start),
-            s=getattr(estimator, "statistics_", None),
-            generators=spawn_generators(estimator.random_state),
+            params=self.problem.model.start if fitted is None else fitted.params,
+            s=s,
+            generators=spawn_generators(settings.seed),
             iterates=IterateRule(False),
             mass=0.0 if fitted is None else float(len(fitted.rows)),
         )
+        self.continued = None, None
 
-    def step(self, estimator, rows, sample_weight, task):
+    def step(self, settings, rows, sample_weight, task):
         """Learn from the rows of subjects."""
-        self.learn(self._stream(estimator), rows, None, task)
+        self.learn(self._merger(settings), rows, None, task)
 
-    def _stream(self, estimator):
-        settings = self.rule.defaults.settings(estimator, self.problem.model)
+    def _merger(self, settings):
+        settings = settings.merger_of(self.problem.model).settings
         steps = max(self.rule.sweeps, settings.sampler.n_steps)
         parameters = {**settings.sampler.get_params(), "n_steps": steps}
         sampler = type(settings.sampler)(**parameters)
         return Stream(replace(settings, sampler=sampler))
 
-    def published(self, estimator):
+    def published(self, settings):
         """Return the fitted attributes, which are about the subjects of this chunk."""
-        params, s = self._stream(estimator).published(self.state)
-        fitted = FittedMixedEffects(self.problem, params, None, estimator.random_state)
+        params, s = self._merger(settings).published(self.state)
+        fitted = FittedMixedEffects(self.problem, params, None, settings.seed)
         return {**fitted.attributes(), "statistics_": s}
 
 

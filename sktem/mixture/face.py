@@ -30,7 +30,7 @@ from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.fit_warnings import warn_of_components, warn_of_equal
 from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.start import START_METHODS
-from sktem.mixture.stream import MixtureStream, stream_average
+from sktem.mixture.stream import STREAM, MixtureStream, stream_average
 from sktem.rows.sources import found_rows, is_stream
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
@@ -139,7 +139,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
 
         def finish(state):
             total = float(len(X) if sample_weight is None else sample_weight.sum())
-            average = stream_average(self.average, self.step_size)
+            average = stream_average(self.average, isinstance(self.step_size, str))
             args = average, len(X), total
             self._stream = MixtureStream.after_fit(mixture, model, state, *args)
             self.__dict__.pop("n_steps_", None)
@@ -218,7 +218,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         object
             The estimator, ready to predict.
         """
-        if self._begun() is None or not self._begun().is_settled(self):
+        if self._begun() is None or not self._begun().is_settled(vars(self)):
             self._check_parameters()
             is_selected = isinstance(self.n_components, str)
             if is_selected and not hasattr(self, "n_components_"):
@@ -235,12 +235,18 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
             rows, weights = observed_rows(*chunk)
             if len(rows):
                 stream = self._begun() or MixtureStream(*self._seed())
-                if not stream.is_settled(self):
-                    stream.prepare(self._mixture(), rows.shape[1])
-                self._partial_fit(stream, rows, weights)
+                if not stream.is_settled(vars(self)):
+                    parameters = self.get_params(deep=False)
+                    stream.prepare(self._mixture(), rows.shape[1], parameters)
+                self._partial_fit(stream, self._stream_settings(STREAM), rows, weights)
         return self
 
-    def _publish_stream(self, stream):
+    def _stream_attributes(self, stream, settings):
+        """Return the fitted attributes that a stream gives."""
+        attributes = self._parameter_attributes(*stream.published(settings))
+        return {**attributes, **stream.counts()}
+
+    def _publish_stream(self, stream, settings):
         """Set the attributes of a stream; parameters are computed when read."""
         for name in self._parameter_names:
             self.__dict__.pop(name, None)
@@ -249,7 +255,8 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
     def _publish_parameters(self):
         """Compute the parameters of a stream that have not been read yet."""
         if "n_steps_" in self.__dict__ and "weights_" not in self.__dict__:
-            self._publish(self._stream.published(self))
+            settings = self._stream_settings(STREAM)
+            self._publish(self._stream_attributes(self._stream, settings))
 
     def __getattr__(self, name):
         if name in self._parameter_names:

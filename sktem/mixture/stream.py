@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
-from sktem.loop.stream import Stream, StreamState
+from sktem.loop.stream import StreamState
 from sktem.mixture.fit_warnings import doubt_of_components
 from sktem.mixture.short_runs import suits_short_runs
 from sktem.mixture.tensors import no_rows
@@ -23,7 +22,7 @@ from sktem.samplers import ExactExpectation
 from sktem.schedules import Constant, Polynomial
 from sktem.solvers import FullBatch
 
-__all__ = ["FIRST_ROWS", "FirstRows", "MixtureStream", "stream_average"]
+__all__ = ["FIRST_ROWS", "STREAM", "FirstRows", "MixtureStream", "stream_average"]
 
 #: Types of parameters that cannot be changed in place.
 PLAIN = {type(None), bool, int, float, str}
@@ -80,7 +79,8 @@ class MixtureStream(StreamRunner):
         self.model = None
         self.mixture: Any = None
         self.like = None
-        self.settled: Any = None
+        self.parameters: dict[str, Any] = {}
+        self.merger: Any = None
 
     @classmethod
     def after_fit(cls, mixture, model, state, average, n_rows, mass) -> MixtureStream:
@@ -98,34 +98,37 @@ class MixtureStream(StreamRunner):
         )
         return stream
 
-    def prepare(self, mixture, n_features):
-        """Set the settings for the next rows, which must be those of the stream."""
+    def prepare(self, mixture, n_features, parameters):
+        """Set the settings of the next rows, which must be those of the stream.
+
+        They were made of parameters of an estimator, by their names.
+        """
         if self.state is not None:
             mixture.check_same(self.model, n_features)
-        self.mixture = mixture
+        self.mixture, self.parameters, self.merger = mixture, parameters, None
 
     @property
     def current_model(self):
         """Model of the published parameters."""
         return self.preview[0] if self.model is None else self.model
 
-    def update(self, estimator, X, sample_weight, task):
+    def update(self, settings, X, sample_weight, task):
         """Learn from a chunk."""
         if self.state is not None:
             model = self.mixture.model_for(self.model, X)
             if model is not self.model:
-                self.model, self.settled = model, None
+                self.model, self.merger = model, None
         self.like = no_rows(X)
         # The start is made on the host.
         X = np.asarray(X) if self.state is None else X
-        super().update(estimator, X, sample_weight, task)
+        super().update(settings, X, sample_weight, task)
 
-    def rows_of_start(self, estimator, X):
+    def rows_of_start(self, settings, X):
         """Return how many rows a start needs."""
         self.mixture.given(X.shape[1])  # errors come with the first rows
         return FIRST_ROWS.needed(self.mixture.n_components, X.shape[1])
 
-    def begin(self, estimator, rows, weights, task):
+    def begin(self, settings, rows, weights, task):
         """Start from the kept rows, and learn them."""
         if self.mixture.has_start:
             self.model, params, s = self._started(rows, weights, self.random[1])
@@ -134,31 +137,30 @@ class MixtureStream(StreamRunner):
             compared = suits_short_runs(self.mixture.new_model(rows), rows)
             limits = FIRST_ROWS.passes, 0 if compared else FIRST_ROWS.random
             self.model, params, s = self._best_start(
-                type(estimator).__name__, rows, weights, self.random, *limits, task=task
+                settings.name, rows, weights, self.random, *limits, task=task
             )
-        settings = STREAM.settings(estimator, self.model)
-        warn_of_unused(estimator, settings, on_stream=True)
+        self._merger(settings)  # a wrong setting is an error before there is a state
         self.state = StreamState(
             params=params,
             s=s,
             generators=spawn_generators(self.random[0]),
-            iterates=stream_average(estimator.average, estimator.step_size),
+            iterates=stream_average(settings.average, settings.step_is_automatic),
             # Time starts at one row per parameter, so that the first steps are not so
             # long that what they average over cannot determine the parameters.
             mass=float(min(len(rows), self.model.n_parameters(rows.shape[1]))),
         )
         self.preview = None
-        self.step(estimator, rows, weights, task)
+        self.step(settings, rows, weights, task)
         # Of the rows of the start, likelihoods are too high.
         self.state.likelihoods = BatchLikelihoods()
 
-    def step(self, estimator, X, sample_weight, task):
+    def step(self, settings, X, sample_weight, task):
         """Learn from rows."""
-        stream = self._stream(estimator)
-        self.learn(stream, X, sample_weight, task)
+        merger = self._merger(settings)
+        self.learn(merger, X, sample_weight, task)
         self.warn_once()
         # Constant steps are for sources that change.
-        if not isinstance(stream.settings.step_size, Constant):
+        if not isinstance(merger.settings.step_size, Constant):
             self.warn_of_order()
 
     def _best_start(
@@ -213,47 +215,39 @@ class MixtureStream(StreamRunner):
         return model, params, s
 
     def __getstate__(self):
-        return {**self.__dict__, "settled": None}
+        return {**self.__dict__, "merger": None, "parameters": {}}
 
-    def _stream(self, estimator):
-        """Return the stream, the same one while the parameters stay as they are."""
-        if not self.is_settled(estimator):
-            parameters = estimator.get_params(deep=False)
-            stream = self._new_stream(estimator)
-            self.settled = (list(parameters), list(parameters.values()), stream)
-        return self.settled[2]
+    def _merger(self, settings):
+        """Return what merges rows, the same one until there are other settings."""
+        if self.merger is None:
+            self.merger = settings.merger_of(self.model)
+        return self.merger
 
-    def is_settled(self, estimator) -> bool:
+    def is_settled(self, parameters) -> bool:
         """Return whether the parameters are those with which rows were learned."""
-        if self.settled is None:
+        if self.merger is None or not self.parameters:
             return False
-        names, before, _ = self.settled
-        values = list(map(vars(estimator).__getitem__, names))
+        values = list(map(parameters.__getitem__, self.parameters))
         # A part or an array can be changed in place.
-        return PLAIN.issuperset(map(type, values)) and values == before
+        is_plain = PLAIN.issuperset(map(type, values))
+        return is_plain and values == list(self.parameters.values())
 
-    def _new_stream(self, estimator):
-        return Stream(STREAM.settings(estimator, self.model))
+    def published(self, settings):
+        """Return model and parameters that count every row seen, and rows like them.
 
-    def published(self, estimator):
-        """Return the fitted attributes that count every row seen."""
-        if self.state is not None:
-            model = self.model
-            # With the settings of the last chunk, whatever has been set since.
-            settled = self.settled
-            learner = self._stream(estimator) if settled is None else settled[2]
-            params, _ = learner.published(self.state)
-        else:
-            model, params = self._preview(estimator)
-        attributes = estimator._parameter_attributes(model, params, self.like)
-        return {**attributes, **self.counts()}
+        They are those of the settings of the last chunk, whatever has been set since.
+        """
+        if self.state is None:
+            return *self._preview(settings), self.like
+        params, _ = self._merger(settings).published(self.state)
+        return self.model, params, self.like
 
     def counts(self):
         """Return the fitted attributes that need no computation."""
         n_steps = 0 if self.state is None else self.state.n_steps
         return {"n_samples_seen_": self.n_rows, "n_steps_": n_steps}
 
-    def _preview(self, estimator):
+    def _preview(self, settings):
         """Return model and parameters of EM on the rows kept so far."""
         # EM for every row that comes would cost more than the rows are worth.
         if self.preview is None or (
@@ -262,10 +256,10 @@ class MixtureStream(StreamRunner):
             rows, weights = self.kept.joined()
             # The start that `fit` would make of the same rows.
             random = deepcopy(self.random)
-            passes, tol = FIRST_ROWS.preview_passes, estimator._tolerance()
             model, params, _ = self._best_start(
-                type(estimator).__name__, rows, weights, random, passes, tol=tol
-            )
+                settings.name, rows, weights, random, FIRST_ROWS.preview_passes,
+                tol=settings.tol,
+            )  # fmt: skip
             self.preview, self.published_at = (model, params), self.kept.count
         return self.preview
 
@@ -280,9 +274,9 @@ def _pass_report(task):
     return on_epoch
 
 
-def stream_average(average, step_size):
+def stream_average(average, step_is_automatic):
     """Return the average that a stream publishes."""
     # A user who sets the step usually wants the last iterate: a constant one, to
     # follow a drift.
-    automatic = "tail" if isinstance(step_size, str) else False
+    automatic = "tail" if step_is_automatic else False
     return IterateRule(automatic if average == "auto" else average)

@@ -14,7 +14,7 @@ from sktem.loop.loop import run
 from sktem.loop.state import RunState
 from sktem.template.geometry.grid import ImageGrid, longest_half
 from sktem.template.model.params import TemplateParams
-from sktem.template.setup import Frame, starting_params
+from sktem.template.settings import Frame, starting_params
 
 __all__ = ["BlockRule", "BlockStarts", "averaged"]
 

@@ -55,7 +55,7 @@ from sktem.template.judged import (
 )
 from sktem.template.model.samplers import DEFORMATION_SAMPLERS, DeformationSampler
 from sktem.template.prior import DeformableTemplatePrior
-from sktem.template.setup import (
+from sktem.template.settings import (
     Frame,
     TemplateFit,
     TemplateSettings,
@@ -63,7 +63,12 @@ from sktem.template.setup import (
     seeds_of_runs,
     starting_params,
 )
-from sktem.template.stream import JUDGED, TemplateStream
+from sktem.template.stream import (
+    JUDGED,
+    STREAM,
+    TemplateStream,
+    TemplateStreamSettings,
+)
 
 __all__ = ["DeformableTemplateEstimator"]
 
@@ -228,6 +233,8 @@ class DeformableTemplateEstimator(
         and ``nuisance_covariances_``, if there are any; samples are drawn from them.
     noise_variances_ : ndarray of shape (n_components,)
         Variances of the noise.
+    fitted_ : FittedTemplate
+        The templates with their frame, which the methods ask.
     coefficients_ : ndarray of shape (n_components, n_template_landmarks)
         Template coefficients beta, in standardised units.
     offset_, scale_ : float
@@ -293,7 +300,7 @@ class DeformableTemplateEstimator(
     }
     _blocks: ClassVar[BlockRule] = BlockRule()
     _stream: TemplateStream | None = None
-    _fitted: FittedTemplate
+    fitted_: FittedTemplate
 
     def __init__(
         self,
@@ -413,8 +420,8 @@ class DeformableTemplateEstimator(
         if self.history_.passes[-1:] >= [BOUNDS.least_passes]:
             if not self.converged_:
                 judged.warn_of_drift()
-            few = self._fitted.standardised(state.few)
-            warn_of_pixels(self._fitted.model, state.params, few)
+            few = self.fitted_.standardised(state.few)
+            warn_of_pixels(self.fitted_.model, state.params, few)
         judged.warn(state.n_rows)
         return self
 
@@ -437,7 +444,7 @@ class DeformableTemplateEstimator(
         settings, start = self._template_settings(), None
         if self.warm_start and hasattr(self, "coefficients_"):
             if self.grid_.image_shape == self.image_shape_:
-                self._check_continues()
+                settings.check_continues(self.fitted_)
                 start = self._template.params
         if start is not None:
             frame = self._template.frame
@@ -464,12 +471,6 @@ class DeformableTemplateEstimator(
         TemplateSettings.of(vars(self), None).check()
         self._check_number("n_init", Integral, 1)
         self._check_number("verbose_interval", Integral, 1)
-
-    def _check_continues(self):
-        """Raise if the parameters do not fit the templates to be continued."""
-        self._template_settings().check_continues(
-            self.grid_, self._fitted.nuisance_names, len(self.weights_)
-        )
 
     def _validated(self, X, sample_weight=None, *, reset):
         """Return images as rows of float64, and weights."""
@@ -579,16 +580,30 @@ class DeformableTemplateEstimator(
             stream, fitted = self._stream, hasattr(self, "coefficients_")
             reset = stream is None and not fitted
             Y, weights = self._validated(chunk, sample_weight, reset=reset)
+            settings = TemplateStreamSettings(
+                self._stream_settings(STREAM), self._template_settings(), self._fit_rows
+            )
             if stream is None:
-                stream = TemplateStream.after_fit(self) if fitted else TemplateStream()
+                stream = TemplateStream()
+                if fitted:
+                    stream = TemplateStream.after_fit(vars(self), settings)
             try:
-                self._partial_fit(stream, Y, weights, "images")
+                self._partial_fit(stream, settings, Y, weights, "images")
             except KeyboardInterrupt:  # what the run of a start has reached
                 self._stream = stream
                 self._publish(stream.attributes)
                 raise
         Judged.of(vars(self)).warn()
         return self
+
+    def _fit_rows(self, X, sample_weight, task):
+        """Return fitted attributes of the first images, and what interrupted, if any.
+
+        They are fitted like a data set, as a part of a task.
+        """
+        frame = self._template_settings().frame_of(X, sample_weight)
+        state, fit, interrupted = self._run(frame, X, sample_weight, task=task)
+        return self._fitted_attributes(fit, state, X), interrupted
 
     @property
     def _n_features_out(self):
@@ -598,7 +613,7 @@ class DeformableTemplateEstimator(
     def _template(self) -> FittedTemplate:
         """The fitted template, with the threads of the estimator."""
         check_is_fitted(self, "coefficients_")
-        return replace(self._fitted, n_jobs=self.n_jobs)
+        return replace(self.fitted_, n_jobs=self.n_jobs)
 
     def _fitted_attributes(self, fit, state, X):
         settings, frame = fit

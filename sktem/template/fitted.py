@@ -17,7 +17,7 @@ from sktem.template.model.model import DeformableTemplateModel
 from sktem.template.model.nuisances import Nuisances
 from sktem.template.model.params import TemplateParams
 from sktem.template.reported import Reported
-from sktem.template.setup import Frame
+from sktem.template.settings import Frame
 
 __all__ = [
     "FittedTemplate",
@@ -107,7 +107,7 @@ class FittedTemplate:
         """Return the fitted attributes of an estimator by their names."""
         params = self.params
         attributes = {
-            "_fitted": self,
+            "fitted_": self,
             "grid_": self.frame.grid,
             "offset_": self.frame.offset,
             "scale_": self.frame.scale,

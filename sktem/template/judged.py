@@ -221,7 +221,7 @@ class Judged(NamedTuple):
         """Return the figures of fitted attributes, by their names."""
         return cls(
             attributes["fold_rate_"], attributes["folded_pixels_"], attributes["grid_"],
-            len(attributes["weights_"]), attributes["_fitted"].nuisance_names,
+            len(attributes["weights_"]), attributes["fitted_"].nuisance_names,
         )  # fmt: skip
 
     def drift_advice(self) -> str:

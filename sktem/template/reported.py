@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.template.model.nuisances import Nuisances
-from sktem.template.setup import Frame
+from sktem.template.settings import Frame
 
 __all__ = ["Reported"]
 

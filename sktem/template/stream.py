@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.stream import StreamDefaults, StreamRunner
+from sktem.estimators.stream import StreamDefaults, StreamRunner, StreamSettings
 from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule, check_average
-from sktem.loop.stream import Stream, StreamState
+from sktem.loop.stream import StreamState
 from sktem.schedules import Constant
 from sktem.template.fitted import FittedTemplate
 from sktem.template.judged import shares_of_folds
+from sktem.template.settings import TemplateSettings
 
-__all__ = ["TemplateStream"]
+__all__ = ["STREAM", "TemplateStream", "TemplateStreamSettings"]
 
 #: Attributes that are moving averages on a stream.
 FOLDS = ("fold_rate_", "folded_pixels_")
@@ -32,79 +34,103 @@ IMAGES_OF_A_START = 20
 STREAM = StreamDefaults(20, passes=2)
 
 
+class TemplateStreamSettings(NamedTuple):
+    """Settings of a call of ``partial_fit``.
+
+    Attributes
+    ----------
+    stream : StreamSettings
+        Those of any stream.
+    templates : TemplateSettings
+        Parameters of the templates.
+    fit : callable
+        Function (images, weights, task) that fits images like a data set and returns
+        fitted attributes, and what interrupted it or None.
+    """
+
+    stream: StreamSettings
+    templates: TemplateSettings
+    fit: Callable
+
+
 class TemplateStream(StreamRunner):
     """Images kept for the start, then running statistics."""
 
     def __init__(self):
         super().__init__()
         self.started_at = 0
-        self.frame: Any = None
         self.attributes: dict[str, Any] = {}
 
     @classmethod
-    def after_fit(cls, estimator) -> TemplateStream:
-        """Return a stream that continues a fit."""
-        stream, attributes = cls(), vars(estimator)
-        stream.attributes = {name: attributes[name] for name in FOLDS}
-        stream._continue(estimator, attributes)
+    def after_fit(cls, attributes, settings) -> TemplateStream:
+        """Return a stream that continues fitted attributes."""
+        stream = cls()
+        names = *FOLDS, "fitted_", "_statistics"
+        stream.attributes = {name: attributes[name] for name in names}
+        stream.begin_after(settings)
         return stream
 
-    def _continue(self, estimator, attributes):
-        """Continue from fitted attributes."""
-        self.frame, params = attributes["_fitted"].frame, attributes["_fitted"].params
+    @property
+    def fitted(self) -> FittedTemplate:
+        """The fitted template."""
+        return self.attributes["fitted_"]
+
+    def begin_after(self, settings):
+        """Set the state to that after a fit, from its attributes."""
+        rules = settings.stream
         self.state = StreamState(
-            params=params,
-            s=attributes["_statistics"],
-            generators=spawn_generators(estimator.random_state),
-            iterates=IterateRule(check_average(estimator.average)),
-            mass=attributes["_fitted"].mass,
+            params=self.fitted.params,
+            s=self.attributes["_statistics"],
+            generators=spawn_generators(rules.seed),
+            iterates=IterateRule(check_average(rules.average)),
+            mass=self.fitted.mass,
             likelihoods=BatchLikelihoods(),
         )
 
-    def update(self, estimator, X, sample_weight, task):
+    def update(self, settings, X, sample_weight, task):
         """Learn from a chunk."""
         if self.state is not None:
-            estimator._check_continues()
-        super().update(estimator, X, sample_weight, task)
+            settings.templates.check_continues(self.fitted)
+        super().update(settings, X, sample_weight, task)
 
-    def rows_of_start(self, estimator, X):
+    def rows_of_start(self, settings, X):
         """Return how many images a start needs."""
-        return IMAGES_OF_A_START * estimator.n_components
+        return IMAGES_OF_A_START * settings.templates.n_components
 
-    def collect(self, estimator, X, sample_weight, task):
+    def collect(self, settings, X, sample_weight, task):
         """Keep images; before there are enough, fit those there are."""
-        X, sample_weight = super().collect(estimator, X, sample_weight, task)
+        X, sample_weight = super().collect(settings, X, sample_weight, task)
         # A new start for every image that comes would cost more than it is worth.
         if self.state is None and self.kept.count >= 1.3 * self.started_at:
             rows, weights = self.kept.joined()
-            self._fit(estimator, rows, weights, task)
+            self._fit(settings, rows, weights, task)
         return X, sample_weight
 
-    def begin(self, estimator, X, sample_weight, task):
+    def begin(self, settings, X, sample_weight, task):
         """Fit the kept images like a data set, and continue from there."""
-        self._fit(estimator, X, sample_weight, task)
-        self._continue(estimator, self.attributes)
+        self._fit(settings, X, sample_weight, task)
+        self.begin_after(settings)
 
-    def _fit(self, estimator, X, sample_weight, task):
+    def _fit(self, settings, X, sample_weight, task):
         self.started_at, X = len(X), np.asarray(X, dtype=np.float64)
-        frame = estimator._template_settings().frame_of(X, sample_weight)
-        state, fit, interrupted = estimator._run(frame, X, sample_weight, task=task)
-        self.attributes = estimator._fitted_attributes(fit, state, X)
+        self.attributes, interrupted = settings.fit(X, sample_weight, task)
         if interrupted:
             raise interrupted
 
-    def step(self, estimator, X, sample_weight, task):
+    def step(self, settings, X, sample_weight, task):
         """Learn from images."""
-        Y = self.frame.standardised(X)
+        frame, templates = self.fitted.frame, settings.templates
+        Y = frame.standardised(X)
         mass = float(len(X) if sample_weight is None else sample_weight.sum())
-        stream = self._stream(estimator, self.state.mass + mass)
-        model = stream.settings.model
+        mass += self.state.mass
+        model = templates.model(frame.grid, mass, start_at_mode=True)
+        merger = settings.stream.merger_of(model)
         new = self._judge(model, Y)
-        self.learn(stream, Y, sample_weight, task)
-        if not isinstance(stream.settings.step_size, Constant):
+        self.learn(merger, Y, sample_weight, task)
+        if not isinstance(merger.settings.step_size, Constant):
             self.warn_of_order("images")
-        params, s = stream.published(self.state)
-        fitted = FittedTemplate.of(self.frame, estimator._layout, model, params)
+        params, s = merger.published(self.state)
+        fitted = FittedTemplate.of(frame, templates.layout, model, params)
         self.attributes |= {**fitted.attributes(), "_statistics": s}
         share = min(len(Y) / JUDGED, 1.0)
         for name, value in zip(FOLDS, new, strict=True):
@@ -123,11 +149,6 @@ class TemplateStream(StreamRunner):
         best = modes[np.arange(len(rows)), logs.argmax(axis=1)]
         return shares_of_folds(model.grid, best)
 
-    def published(self, estimator):
+    def published(self, settings):
         """Return the fitted attributes that count every image seen."""
         return {**self.attributes, "n_samples_seen_": self.n_rows}
-
-    def _stream(self, estimator, mass):
-        settings = estimator._template_settings()
-        model = settings.model(self.frame.grid, mass, start_at_mode=True)
-        return Stream(STREAM.settings(estimator, model))

@@ -8,7 +8,7 @@ from sktem import LatentBoltzmannMachine
 from sktem.boltzmann.learning.ascent import ExactAscent
 from sktem.boltzmann.learning.objective import Objective
 from sktem.boltzmann.learning.row_weights import RowOrder
-from sktem.boltzmann.setup import new_model, new_settings
+from sktem.boltzmann.settings import MachineSettings
 from sktem.boltzmann.units import VisibleUnits
 from sktem.graphs import complete_graph, grid_graph
 
@@ -35,8 +35,9 @@ def test_likelihood_and_gradient_are_those_of_repeated_rows(kind):
     rows = real(X) if kind == "gaussian" else X
     repeated = np.repeat(rows, WEIGHTS, axis=0)
     seen, weights = rows[WEIGHTS > 0], WEIGHTS[WEIGHTS > 0].astype(float)
-    model = new_model(machine, 6, kind=of_units)
-    settings = new_settings(machine, model, False)
+    checked = MachineSettings.of(machine.get_params())
+    model = checked.model(6, kind=of_units)
+    settings = checked.of_run(model, False)
     found = []
     for data, of in ((seen, weights), (repeated, None)):
         units = VisibleUnits.of(data, of_units, of)
@@ -119,7 +120,8 @@ def test_fits_by_steps_follow_the_weights(kind):
 def test_chance_dependence_is_that_of_rows_of_such_weights(global_random_seed):
     """Six independent columns: the statistic has mean 0 and deviation 1."""
     machine = LatentBoltzmannMachine(hidden_layer_sizes=2)
-    settings = new_settings(machine, new_model(machine, 6, kind="binary"), False)
+    checked = MachineSettings.of(machine.get_params())
+    settings = checked.of_run(checked.model(6, kind="binary"), False)
     rng, found = np.random.default_rng(global_random_seed), []
     for _ in range(40):
         rows = 1.0 * (rng.random((600, 6)) < 0.4)

@@ -604,6 +604,6 @@ def test_the_prior_is_searched(images):
     estimator = template(prior=DeformableTemplatePrior(), max_iter=1)
     grid = {"prior__prior_strength": [1.0, 100.0]}
     search = GridSearchCV(estimator, grid, cv=2).fit(images[:20])
-    assert search.best_estimator_._fitted.strength in (1.0, 100.0)
+    assert search.best_estimator_.fitted_.strength in (1.0, 100.0)
     with pytest.raises(TypeError, match=r"prior=DeformableTemplatePrior\(prior_st"):
         DeformableTemplateEstimator(prior_strength=1.0)

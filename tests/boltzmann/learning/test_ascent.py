@@ -10,7 +10,7 @@ from sktem.boltzmann.learning.prior import Prior
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.normalisation.partition import ExactPartition
-from sktem.boltzmann.setup import new_model, new_settings
+from sktem.boltzmann.settings import MachineSettings
 from sktem.evaluation import enumerate_moments
 from sktem.graphs import Graph, grid_graph
 from tests.defaults.boltzmann_cases import maximum, random_graph
@@ -155,8 +155,9 @@ def test_where_there_are_ascents():
 
     def ascent(X=X, **options):
         machine = LatentBoltzmannMachine(**{"hidden_layer_sizes": 3, **options})
-        model = new_model(machine, X.shape[1])
-        return ExactAscent.of(new_settings(machine, model, False, X.shape[0]), X)
+        settings = MachineSettings.of(machine.get_params())
+        run = settings.of_run(settings.model(X.shape[1]), False, X.shape[0])
+        return ExactAscent.of(run, X)
 
     found, listed = ascent(), ascent(sparse.csr_array(X))
     assert found.n_evaluations == listed.n_evaluations

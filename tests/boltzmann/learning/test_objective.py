@@ -14,7 +14,7 @@ from sktem.boltzmann.machines.elimination import SumLimits
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.normalisation.brackets import bracket_log_partition
 from sktem.boltzmann.normalisation.partition import ExactPartition, exact_partition
-from sktem.boltzmann.setup import new_settings
+from sktem.boltzmann.settings import MachineSettings
 from sktem.evaluation import annealed_importance_sampling
 from sktem.exceptions import FitWarning
 
@@ -306,7 +306,8 @@ def estimating(n_hidden, n_columns):
     )
     X = (np.random.default_rng(0).random((500, n_columns)) < 0.5).astype(float)
     fitted = machine.fit(X).fitted_
-    settings = new_settings(machine, fitted.model, False, 500)
+    settings = MachineSettings.of(machine.get_params())
+    settings = settings.of_run(fitted.model, False, 500)
     watch = Objective(settings, fitted.units, X, 0, 5)
     watch.ascent, watch.reference = None, Reference()
     watch.partition = exact_partition(fitted.model, 0)

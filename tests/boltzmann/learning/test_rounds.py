@@ -1,5 +1,6 @@
 """Rounds of a contrastive run: their lengths, and when a run has converged."""
 
+from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -15,7 +16,7 @@ from sktem.boltzmann.learning.rounds import (
 )
 from sktem.boltzmann.learning.state import ContrastiveState
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
-from sktem.boltzmann.setup import new_settings
+from sktem.boltzmann.settings import MachineSettings
 from sktem.e_step.random import spawn_generators
 
 REFERENCE = Reference(-10.0, tol=0.02, n_visible=5)
@@ -92,8 +93,9 @@ class Watch:
 @pytest.mark.parametrize("growth_of_cost, n_updates", [(2.5, 9), (2.5, 40), (5.0, 4)])
 def test_rounds_with_replicas_cost_as_much_as_without(growth_of_cost, n_updates):
     """At two of five transitions: half as much for each temperature, 3,000 at least."""
-    machine = LatentBoltzmannMachine()
-    settings = new_settings(machine, LayeredMachine((30, 100)), False, 100 * n_updates)
+    defaults = MachineSettings.of(LatentBoltzmannMachine().get_params())
+    model = LayeredMachine((30, 100))
+    settings = defaults.of_run(model, False, 100 * n_updates)
     assert settings.by_cost
     plan = Rounds()
     plan.begin(settings, n_updates, False, None)
@@ -114,21 +116,21 @@ def test_rounds_with_replicas_cost_as_much_as_without(growth_of_cost, n_updates)
     assert len(lengths) > 1 or lengths[0] < 6 * length
     assert (lengths[1:] >= lengths[:-1]).all()
     # Temperatures that are given cost as much from the beginning on.
-    given = new_settings(machine.set_params(n_replicas=8), settings.model, False, 900)
+    given = replace(defaults, n_replicas=8).of_run(model, False, 900)
     plan = Rounds()
     plan.begin(given, 9, False, None)
     assert 9 * plan.n_epochs == pytest.approx(RoundPolicy().fewest, abs=9)
     assert len(plan.ends) == 3
-    machine.set_params(n_replicas="auto")
     # Epochs that were asked for are all taken.
-    asked = new_settings(machine.set_params(max_iter=500), settings.model, False, 900)
+    asked = replace(defaults, max_iter=500).of_run(model, False, 900)
     assert not asked.by_cost
 
 
 def test_chains_that_move_between_modes_in_a_round_have_no_replicas():
     """Two modes and a known share of chains that change them at a transition."""
     model, n = LayeredMachine((6, 1)), 400
-    settings = new_settings(LatentBoltzmannMachine(), model, False, 1000)
+    settings = MachineSettings.of(LatentBoltzmannMachine().get_params())
+    settings = settings.of_run(model, False, 1000)
 
     def replicas_after(n_updates, weight):
         # All units are mostly on, or mostly off, both half of the time.

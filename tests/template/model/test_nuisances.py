@@ -11,7 +11,7 @@ from sktem.template.geometry.flow import FlowGrid
 from sktem.template.model.light import Light
 from sktem.template.model.nuisances import NUISANCES, Nuisances, checked_names
 from sktem.template.model.statistics import split, statistic_size, sum_statistics
-from sktem.template.setup import Frame
+from sktem.template.settings import Frame
 from tests.oracles import LIMIT
 from tests.template.oracles import SMALL, Dense, blobs, gram_of, model_of, random_params
 

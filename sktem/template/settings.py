@@ -135,15 +135,15 @@ class TemplateSettings:
         """Return the frame of images that are to be fitted."""
         return Frame(self.grid, *units_of(X, sample_weight, self.layout))
 
-    def check_continues(self, grid, nuisance_names, n_components):
-        """Raise if these do not fit templates that are to be continued."""
-        new = self.grid
+    def check_continues(self, fitted):
+        """Raise if these do not fit a template that is to be continued."""
+        new, grid = self.grid, fitted.frame.grid
         changed = [n for n in LANDMARKS + WIDTHS if getattr(new, n) != getattr(grid, n)]
         if type(new) is not type(grid):
             changed.append("deformation")
-        if checked_names(self.nuisances, new.n_axes) != nuisance_names:
+        if checked_names(self.nuisances, new.n_axes) != fitted.nuisance_names:
             changed.append("nuisances")
-        if self.n_components != n_components:
+        if self.n_components != len(fitted.params.weights):
             changed.append("n_components")
         if changed:
             raise ValueError(
