@@ -2,6 +2,7 @@
 
 import ast
 import io
+import keyword
 import re
 import tokenize
 import tomllib
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import sktem
+import sktem.evaluation
+import sktem.plotting
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCES = sorted((REPOSITORY / "sktem").rglob("*.py"))
@@ -49,6 +52,47 @@ STILL_WIDE = {
     "marginalise",
     "sweeps",
 }
+
+#: Files whose functions take an estimator, and why. No name may be added.
+TAKE_ESTIMATORS = {
+    # They set and check numbers and names of columns, as scikit-learn's validate_data.
+    "validation.py", "rows/checked.py", "estimators/by_blocks.py",
+    "estimators/own_rows.py", "images/rows.py", "images/units.py",
+    "mixed_effects/given_data.py",
+    # scikit-learn's callbacks are passed the estimator.
+    "callbacks.py", "estimators/progress.py",
+    # The check of what users pass to the functions of sktem.evaluation.
+    "mixed_effects/checks/rows.py",
+}  # fmt: skip
+#: Private members that files read of objects of other files. No name may be added.
+FOREIGN = {
+    # Of other packages.
+    ("estimators/progress.py", "_init_callback_context"),
+    ("estimators/routing.py", "_getframe"),
+    ("exceptions.py", "_getframe"),
+    ("template/kernels/addresses.py", "_numba_type_"),
+    # The hooks of an estimator by which rows are read by blocks.
+    ("estimators/by_blocks.py", "_validate"),
+    ("images/rows.py", "_checked"),
+    # Models of compartments, whose predictions for users are checked.
+    ("compartments/scipy_amounts.py", "_record"),
+    ("mixed_effects/rows.py", "_predictions"),
+    # Mixtures that answer through, or are made of, another estimator of their family.
+    ("mixture/displays.py", "_fitted"),
+    ("mixture/displays.py", "_validate"),
+    ("mixture/emission_mixture.py", "_publish"),
+    ("mixture/estimator.py", "_publish"),
+    ("mixture/imputer.py", "_completed"),
+    ("mixture/imputer.py", "_rows_of_fit"),
+    ("mixture/imputer.py", "_table"),
+    ("mixture/kernels/sweep.py", "_prior_mean"),
+    ("mixture/regressor.py", "_fitted"),
+    ("mixture/scaled.py", "_of_columns"),
+    # Fits of the classes, in threads, in which no warnings can be caught.
+    ("template/classes.py", "_learn"),
+}
+#: Public members of named tuples.
+OF_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 
 #: Tokens that are no code; docstrings are left out as well.
 SILENT = {
@@ -124,6 +168,96 @@ def test_functions_are_short():
                 wide[node.name] = f"{count} arguments in {path.name}"
     assert not long
     assert not {name: wide[name] for name in wide.keys() - STILL_WIDE}
+
+
+def methods_of(tree):
+    """Return the functions that are defined in the body of a class."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return {node for owner in classes for node in owner.body}
+
+
+def estimators_taken(text, public=frozenset()):
+    """Return functions with an argument that is an estimator, but for public ones.
+
+    It is called so, or its fitted attributes are read.
+    """
+    tree = ast.parse(text)
+    taking, methods = [], methods_of(tree)
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef) or function.name in public:
+            continue
+        names = [a.arg for a in (*function.args.args, *function.args.kwonlyargs)]
+        names = set(names[1:] if function in methods else names)
+        read = {
+            node.value.id
+            for node in ast.walk(function)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and re.fullmatch("[a-z].*[^_]_", node.attr)
+            and not keyword.iskeyword(node.attr[:-1])
+        }
+        if names & (read | {"estimator"}):
+            taking.append(function.name)
+    return taking
+
+
+def foreign_members(text):
+    """Return private members of objects that the classes of a file do not have."""
+    tree, defined, read = ast.parse(text), set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            defined.add(node.id)
+        elif isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr):
+            owner = node.value
+            if isinstance(owner, ast.Call):
+                owner = owner.func
+            name = owner.id if isinstance(owner, ast.Name) else ""
+            if name not in ("self", "cls", "super", "type"):
+                read.add(node.attr)
+            elif isinstance(node.ctx, ast.Store):
+                defined.add(node.attr)
+    return read - defined - OF_TUPLES
+
+
+def test_functions_take_settings_and_fitted_objects():
+    """Estimators are for users: functions take what they need of one."""
+    public = {*sktem.evaluation.__all__, *sktem.plotting.__all__}
+    taking = {}
+    for path in SOURCES:
+        file = path.relative_to(REPOSITORY / "sktem").as_posix()
+        names = estimators_taken(path.read_text(encoding="utf-8"), public)
+        if names and "display" not in file:
+            taking[file] = names
+    assert set(taking) == TAKE_ESTIMATORS, taking
+
+
+def test_private_members_are_those_of_the_file():
+    foreign = {
+        (path.relative_to(REPOSITORY / "sktem").as_posix(), name)
+        for path in SOURCES
+        for name in foreign_members(path.read_text(encoding="utf-8"))
+    }
+    assert foreign == FOREIGN
+
+
+def test_coupling_is_found():
+    text = """
+class A:
+    def a(self, estimator):
+        self._b = self.c_
+        return estimator._c, self.d._b, super()._e
+def b(fit, other):
+    return fit.params_ + other.__len__() + np.add.sum
+def e(fit):
+    return fit._replace(a=fit.and_)
+def f(rule, fit):
+    return rule.name, [one._d for one in fit]
+"""
+    assert sorted(estimators_taken(text)) == ["a", "b"]
+    assert estimators_taken(text, {"b"}) == ["a"]
+    assert foreign_members(text) == {"_c", "_d"}
 
 
 def summaries_of(text):

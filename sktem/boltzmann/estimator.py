@@ -634,7 +634,7 @@ class LatentBoltzmannMachine(
             if rule.is_open:
                 rule = rule.found(rows, not isinstance(rows, np.ndarray))
             return rule.values(rows), rule.kind
-        check_can_remember(self, source)
+        check_can_remember(type(self).__name__, source)
         seen = ValuesSeen()
         check = seen.add if rule.is_open else rule.values
         checked, _ = checked_rows(self, source, None, check, allow_nan=True)

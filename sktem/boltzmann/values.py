@@ -65,7 +65,7 @@ class ValuesSeen:
 
     @property
     def of_two_values(self) -> np.ndarray:
-        """Which columns hold zeros and ones alone."""
+        """Mask of the columns that hold zeros and ones alone."""
         has_zero, has_one, has_other = self.masks
         return has_zero & has_one & ~has_other
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ from typing import ClassVar
 from sktem.choices import check_choice, check_folder, check_number, is_auto
 from sktem.e_step.batches import SAMPLING_SCHEMES
 from sktem.e_step.expectation import check_memory_of_rows
-from sktem.estimators.fit_warnings import warn_of_run, warn_of_unused
+from sktem.estimators.fit_warnings import warn_of_run, warn_user
 from sktem.estimators.runs import (
     CallbackSupportMixin,
     EpochEstimator,
@@ -21,6 +22,7 @@ from sktem.estimators.runs import (
     with_callbacks,
 )
 from sktem.estimators.stream import StreamDefaults, StreamSettings
+from sktem.exceptions import FitWarning
 from sktem.loop.iterates import check_average
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings
@@ -105,7 +107,10 @@ class LoopEstimator(EpochEstimator):
         if is_auto(sampler):
             sampler = implied_sampler or self._best_sampler(model, name)
         if implied_sampler is not None:
-            check_implied_sampler(self, implied_sampler, sampler, SOLVERS)
+            check_implied_sampler(
+                type(self).__name__, self.solver, implied_sampler, sampler, known,
+                SOLVERS,
+            )  # fmt: skip
         sampler = self._with_settings(
             resolve_part(sampler, known, Sampler, "sampler"), model
         )
@@ -191,7 +196,7 @@ class LoopEstimator(EpochEstimator):
         )
 
     def _merger(self, defaults, model) -> Stream:
-        """Return what merges chunks into the running statistics of a model."""
+        """Return the stream that merges chunks into the statistics of a model."""
         batch_size = self._given_batch_size(defaults.batch_size)
         settings = self._settings(model, batch_size=batch_size)
         step_size = settings.step_size
@@ -221,8 +226,23 @@ class LoopEstimator(EpochEstimator):
         self._check_number("batch_size", Integral, 1)
         return int(self._option("batch_size"))
 
+    def _warn_of_unused(self, settings) -> None:
+        """Warn if a size of batches was set and the solver visits all rows."""
+        parameter = inspect.signature(type(self)).parameters.get("batch_size")
+        if parameter is None or settings.solver.n_index_sets:
+            return
+        value, default = self._option("batch_size"), parameter.default
+        if not (
+            value is default or (type(value) is type(default) and value == default)
+        ):
+            warn_user(
+                f"solver={self.solver!r} does not use batch_size, which therefore has "
+                "no effect. Leave it at its default, or choose another solver.",
+                FitWarning,
+            )
+
     def _fit(self, settings, X, sample_weight, new_run, **options):
-        warn_of_unused(self, settings)
+        self._warn_of_unused(settings)
         check_memory_of_rows(X, settings.sampler, settings.solver)
         return super()._fit(settings, X, sample_weight, new_run, **options)
 

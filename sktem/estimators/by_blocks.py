@@ -125,11 +125,11 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
             yield rows
 
 
-def needed_in_memory(estimator, X, reason, source_of=found_rows):
-    """Raise if X would have to be read by blocks."""
+def needed_in_memory(name, X, reason, source_of=found_rows):
+    """Raise if an estimator of a name would have to read X by blocks."""
     if not isinstance(X, np.ndarray) and source_of(X) is not None:
         raise TypeError(
-            f"{type(estimator).__name__} needs X in memory, as an array or a data "
+            f"{name} needs X in memory, as an array or a data "
             f"frame: {reason}. Pass a sample of the rows, or all as an array"
         )
 

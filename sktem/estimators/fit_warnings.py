@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ __all__ = [
     "event_message",
     "warn_of_parameters",
     "warn_of_run",
-    "warn_of_unused",
     "warn_user",
 ]
 
@@ -53,23 +51,6 @@ ADVICE = {
 
 #: Events that change no number.
 CLUSTER_EVENTS = ("lost workers", "new workers")
-
-
-def warn_of_unused(estimator, settings) -> None:
-    """Warn if a size of batches was set and the solver visits all rows."""
-    default = inspect.signature(type(estimator)).parameters.get("batch_size")
-    if default is None or settings.solver.n_index_sets:
-        return
-    if not _same(estimator.batch_size, default.default):
-        warn_user(
-            f"solver={estimator.solver!r} does not use batch_size, which therefore has "
-            "no effect. Leave it at its default, or choose another solver.",
-            FitWarning,
-        )
-
-
-def _same(value, default):
-    return value is default or (type(value) is type(default) and value == default)
 
 
 def warn_of_run(state, settings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -202,7 +202,10 @@ class EpochEstimator(
             if n_init > 1:
                 label += f" of start {progress.start + 1} of {n_init}"
             with bar(label, epochs) as advance:
-                report = _EpochReport(self, settings, subtask, lines, advance)
+                attributes = partial(self._fitted_attributes, settings, X=task.X)
+                report = _EpochReport(
+                    attributes, self._after_epoch, subtask, lines, advance
+                )
                 self._run_epochs(settings, X, state, sample_weight, report)
             subtask.end()
             lines.end(self._outcome(state), state)
@@ -241,23 +244,24 @@ class EpochEstimator(
 
 
 class _EpochReport:
-    """Reports each finished epoch to callbacks and to the user."""
+    """Reports each finished epoch to callbacks and to the user.
 
-    def __init__(self, estimator, settings, task, lines, advance):
-        self.estimator = estimator
-        self.settings = settings
+    ``attributes_of(state)`` are fitted attributes, and ``is_enough(state)`` is a reason
+    of the estimator to stop.
+    """
+
+    def __init__(self, attributes_of, is_enough, task, lines, advance):
+        self.attributes_of = attributes_of
+        self.is_enough = is_enough
         self.task = task
         self.lines = lines
         self.advance = advance
 
     def __call__(self, state):
-        estimator, X = self.estimator, self.task.X
         self.advance()
         self.lines.epoch(state.history)
-        enough = estimator._after_epoch(state)
+        enough = self.is_enough(state)
         # The start of a stream has no epochs that a user would score or save.
         name = "pass" if self.task.in_stream else "epoch"
-        stop = self.task.subtask(name).end(
-            lambda: estimator._fitted_attributes(self.settings, state, X)
-        )
+        stop = self.task.subtask(name).end(lambda: self.attributes_of(state))
         return stop or enough

@@ -379,7 +379,7 @@ class StochasticEM(LoopEstimator):
         return replace(settings, stopping="gap", leaves_saddles=True)
 
     def _merger(self, defaults, model):
-        """Return what merges chunks, with batches that grow unless they are given."""
+        """Return the stream of a model, whose batches grow unless they are given."""
         merger = super()._merger(defaults, model)
         if self.batch_size != "auto" or merger.settings.solver.remembers_rows:
             return merger

@@ -79,7 +79,7 @@ class StreamSettings(NamedTuple):
     tol : float
         Tolerance of a run over the first rows.
     merger_of : callable
-        Function of a model that returns what merges chunks, a `Stream`.
+        Function of a model that returns the `Stream` by which chunks are merged.
     """
 
     name: str

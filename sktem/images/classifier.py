@@ -185,7 +185,7 @@ class ImageClassifier(
 
     def _labelled(self, X, y, sample_weight, reason):
         """Return checked images and labels of a fit, which have to be in memory."""
-        needed_in_memory(self, X, reason, found_images)
+        needed_in_memory(type(self).__name__, X, reason, found_images)
         data = labelled_images(self, X, y, sample_weight)
         self.classes_, self._layout, self._patches = data[3:]
         self.image_shape_ = data.layout.image_shape

@@ -413,7 +413,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             return data
         if (source := by_blocks(X)) is not None:
             if reset:
-                check_can_remember(self, source)
+                check_can_remember(type(self).__name__, source)
             data = GivenData(None, blocks=subject_blocks(source, y, groups, check))
         else:
             X, y = checked_inputs(

@@ -411,7 +411,6 @@ def _is_read(model, rows, params, column):
     changed = copy(rows)
     changed.inputs = rows.inputs.copy()
     changed.inputs[:, column] = changed.inputs[0, column]
-    changed._by_column = None
     means = model.prior_moments(rows, params)[0]
     f, other = (model.predict_rows(x, means, params.numeric) for x in (rows, changed))
     return not np.array_equal(f, other, equal_nan=True)

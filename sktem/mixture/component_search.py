@@ -210,7 +210,8 @@ class _Search:
             )
         refused = Fit(np.inf, twin, mixture, caught)
         if n_components > 1:
-            few = twin.weights_.min() * self.mass_of(twin) < refused.fewest
+            mass = self.mass_of(twin.n_samples_seen_)
+            few = twin.weights_.min() * mass < refused.fewest
             told = [told for told in caught if issubclass(told.category, FitWarning)]
             if told:
                 self.refused.setdefault(n_components, str(told[0].message))
@@ -220,10 +221,10 @@ class _Search:
         value = criterion(self.X, sample_weight=self.sample_weight)
         return refused._replace(criterion=value)
 
-    def mass_of(self, twin):
+    def mass_of(self, n_seen):
         """Return the weight of all rows: a file does not say how many it has."""
         weights = self.sample_weight
-        return twin.n_samples_seen_ if weights is None else float(np.sum(weights))
+        return n_seen if weights is None else float(np.sum(weights))
 
     def best_of(self, parent, starts: Iterable[Callable], move):
         """Return the fit from the best of several starts, None if none is sound."""
@@ -240,7 +241,8 @@ class _Search:
 
     def splits(self, parent):
         """Return starts with each component of enough rows cut into two."""
-        n_rows = self.mass_of(parent.estimator) * parent.estimator.weights_
+        mixture = parent.estimator
+        n_rows = self.mass_of(mixture.n_samples_seen_) * mixture.weights_
         components = np.flatnonzero(n_rows >= 2 * parent.fewest)
         n_init = self.parameters["n_init"]
         return splits_of(parent.mixture, components, self.rng, n_init)

@@ -134,7 +134,7 @@ class ScaledMixtureEstimator(
     def _inputs(self, X, reset, ensure_min_samples=1):
         """Return rows of float64; NaN is not observed."""
         reason = "fit leaves its rows out one by one, partial_fit takes parts of them"
-        needed_in_memory(self, X, reason)
+        needed_in_memory(type(self).__name__, X, reason)
         options = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         return validate_data(
             self, X, reset=reset, ensure_min_samples=ensure_min_samples, **options

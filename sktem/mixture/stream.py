@@ -218,7 +218,7 @@ class MixtureStream(StreamRunner):
         return {**self.__dict__, "merger": None, "parameters": {}}
 
     def _merger(self, settings):
-        """Return what merges rows, the same one until there are other settings."""
+        """Return the merger of rows, the same one until there are other settings."""
         if self.merger is None:
             self.merger = settings.merger_of(self.model)
         return self.merger

@@ -242,7 +242,9 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             If there are not two classes.
         """
         needed_in_memory(
-            self, X, "the chains visit all rows in each of their thousands of steps"
+            type(self).__name__,
+            X,
+            "the chains visit all rows in each of their thousands of steps",
         )
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)

@@ -10,8 +10,8 @@ from scipy.special import logsumexp
 
 from sktem.regression.robust_poisson_model import (
     LEAST_VARIANCE,
-    RobustPoissonModel,
     RobustPoissonParams,
+    quadrature_nodes,
 )
 from sktem.rows.checked import share_of
 from sktem.rows.held import carrier_of
@@ -55,7 +55,7 @@ def _derivatives(rows, params, weights):
 def _of_block(rows, params, weights):
     """Return the part of a block in the log-likelihood and its derivatives."""
     D, v = rows[:, 1:], params.variance
-    z, terms = RobustPoissonModel()._nodes(rows, params)
+    z, terms = quadrature_nodes(rows, params)
     total = logsumexp(terms, axis=1, keepdims=True)
     shares = np.exp(terms - total)
     d = z - (D @ params.coefficients)[:, None]

@@ -9,7 +9,7 @@ from scipy.special import gammaln, logsumexp
 
 from sktem.models.base import LatentModel
 
-__all__ = ["RobustPoissonModel", "RobustPoissonParams"]
+__all__ = ["RobustPoissonModel", "RobustPoissonParams", "quadrature_nodes"]
 
 #: Nodes of the quadrature over one latent.
 N_NODES = 24
@@ -110,35 +110,36 @@ class RobustPoissonModel(LatentModel):
         with np.errstate(over="ignore"):
             return X[:, :1] - np.exp(Z) - (Z - mean) / params.variance
 
-    def _nodes(self, X, params):
-        """Return adaptive Gauss-Hermite nodes, and log-weights times densities."""
-        y, mean = X[:, 0], X[:, 1:] @ params.coefficients
-        variance = params.variance
-        # With w = variance * exp(mode) the mode solves w + log(w) = target.
-        target = np.log(variance) + mean + variance * y
-        w = np.where(target > 1, np.maximum(target, 1.0), np.exp(np.minimum(target, 1)))
-        for _ in range(8):
-            w = np.maximum(w * (1 + target - np.log(w)) / (1 + w), 1e-300)
-        mode = mean + variance * y - w
-        scale = np.sqrt(variance / (1 + w))
-        nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
-        z = mode[:, None] + scale[:, None] * nodes
-        deviation = (z - mean[:, None]) ** 2 / variance
-        with np.errstate(over="ignore"):
-            log_density = y[:, None] * z - np.exp(z) - 0.5 * deviation
-        log_density -= (gammaln(y + 1) + 0.5 * np.log(2 * np.pi * variance))[:, None]
-        log_weights = np.log(weights) + 0.5 * nodes**2
-        return z, log_density + log_weights + np.log(scale)[:, None]
-
     def log_likelihood(self, X, params):
         """Return the marginal log-likelihood of each row, by quadrature."""
-        return logsumexp(self._nodes(X, params)[1], axis=1)
+        return logsumexp(quadrature_nodes(X, params)[1], axis=1)
 
     def posterior(self, X, params):
         """Return two points per row that carry the posterior's first two moments."""
-        z, terms = self._nodes(X, params)
+        z, terms = quadrature_nodes(X, params)
         shares = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
         mean = (shares * z).sum(axis=1)
         variance = (shares * (z - mean[:, None]) ** 2).sum(axis=1)
         spread = np.sqrt(variance)[:, None, None] * np.array([[[-1.0], [1.0]]])
         return mean[:, None, None] + spread
+
+
+def quadrature_nodes(X, params):
+    """Return adaptive Gauss-Hermite nodes, and log-weights times densities."""
+    y, mean = X[:, 0], X[:, 1:] @ params.coefficients
+    variance = params.variance
+    # With w = variance * exp(mode) the mode solves w + log(w) = target.
+    target = np.log(variance) + mean + variance * y
+    w = np.where(target > 1, np.maximum(target, 1.0), np.exp(np.minimum(target, 1)))
+    for _ in range(8):
+        w = np.maximum(w * (1 + target - np.log(w)) / (1 + w), 1e-300)
+    mode = mean + variance * y - w
+    scale = np.sqrt(variance / (1 + w))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
+    z = mode[:, None] + scale[:, None] * nodes
+    deviation = (z - mean[:, None]) ** 2 / variance
+    with np.errstate(over="ignore"):
+        log_density = y[:, None] * z - np.exp(z) - 0.5 * deviation
+    log_density -= (gammaln(y + 1) + 0.5 * np.log(2 * np.pi * variance))[:, None]
+    log_weights = np.log(weights) + 0.5 * nodes**2
+    return z, log_density + log_weights + np.log(scale)[:, None]

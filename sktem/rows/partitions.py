@@ -365,12 +365,12 @@ class PartitionedRows(CheckedRows):
     __getitem__ = take
 
 
-def check_can_remember(estimator, source) -> None:
-    """Raise an error if a fit that remembers values of rows gets a Dask collection."""
+def check_can_remember(name, source) -> None:
+    """Raise an error if an estimator that remembers rows gets a Dask collection."""
     if not isinstance(source, DaskRows):
         return
     raise TypeError(
-        f"fit of {type(estimator).__name__} keeps latents of each row from one visit "
+        f"fit of {name} keeps latents of each row from one visit "
         "to the next, which the partitions of a Dask collection do not: write the rows "
         "to .npy or Parquet files, or to a memory map, and fit these on one machine. "
         "(Answers about rows on Dask, such as predictions, are possible.)"

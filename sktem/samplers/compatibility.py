@@ -34,20 +34,23 @@ def check_compatible(model, sampler) -> None:
         )
 
 
-def check_implied_sampler(estimator, implied: str, sampler, solvers: dict) -> None:
-    """Raise where the sampler implied by a solver's name is missing or contradicted."""
-    known = estimator._samplers
-    means = f"solver={estimator.solver!r} means the sampler {implied!r}"
+def check_implied_sampler(
+    name: str, solver: str, implied: str, sampler, known: Mapping, solvers: dict
+) -> None:
+    """Raise where the sampler implied by a solver's name is missing or contradicted.
+
+    ``name`` is that of the estimator, which has the ``known`` samplers.
+    """
+    means = f"solver={solver!r} means the sampler {implied!r}"
     if implied not in known:
         allowed = {None, *known}
         working = [name for name, part in solvers.items() if part[1] in allowed]
         raise ValueError(
-            f"{means}, which {type(estimator).__name__} does not have. Solvers that "
-            f"work: {working}"
+            f"{means}, which {name} does not have. Solvers that work: {working}"
         )
     resolved = resolve_part(sampler, known, Sampler, "sampler")
     if resolved is not known[implied] and not isinstance(resolved, known[implied]):
-        raise ValueError(f"{means}, got sampler={estimator.sampler!r}")
+        raise ValueError(f"{means}, got sampler={sampler!r}")
 
 
 def resolve_part(part, known: Mapping[str, Any], base: type, name: str):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral
 from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from sktem.choices import check_number
 from sktem.estimators.base import (
     CallbackSupportMixin,
     unchanged_by_errors,
@@ -33,6 +36,7 @@ from sktem.template.estimator import MOVED, DeformableTemplateEstimator
 from sktem.template.judged import warn_of_images
 from sktem.template.likelihoods import Likelihoods
 from sktem.template.prior import DeformableTemplatePrior
+from sktem.template.settings import TemplateSettings
 
 __all__ = ["DeformableTemplateClassifier"]
 
@@ -205,7 +209,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
 
     def _model(self):
         values = self.get_params(deep=False)
-        shared = DeformableTemplateEstimator._get_param_names()
+        shared = DeformableTemplateEstimator().get_params(deep=False)
         parameters = {name: values[name] for name in shared if name in values}
         parameters |= {"image_shape": self.image_shape_, "n_jobs": None, "verbose": 0}
         return DeformableTemplateEstimator(**parameters)
@@ -242,7 +246,8 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         X, labels, weights, *_ = self._labelled(X, y, sample_weight, reason)
         warn_of_images(X, self._layout)
         seed = integer_seed(self.random_state)
-        self._model()._check_parameters()
+        check_number("verbose_interval", self.verbose_interval, Integral, 1)
+        TemplateSettings.of(vars(self._model()), None).check()
         left_out, context = None, None
         self._folds: list = []
         if given_temperature(self.temperature) is None:
@@ -253,7 +258,9 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         self.estimators_: list = self._fit_classes(
             X, labels, weights, seed, context, verbose=self.verbose
         )
-        fits = [model._template for model in self.estimators_]
+        fits = [
+            replace(model.fitted_, n_jobs=self.n_jobs) for model in self.estimators_
+        ]
         self._predictor = Likelihoods(fits)
         places = "translation" not in fits[0].nuisance_names
         self._usual = UsualImages.of(X, self._layout, labels if places else None)
@@ -297,7 +304,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         for train, left_out in folds.split(labels, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
-            fits = [model._template.without_derived() for model in models]
+            fits = [model.fitted_.without_derived(self.n_jobs) for model in models]
             fold = Likelihoods(fits)
             logs[left_out], distances[left_out] = fold.judge(X[left_out])
             self._folds.append(fold)

@@ -17,7 +17,6 @@ from sktem.choices import check_number, is_auto
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
 from sktem.estimators.by_blocks import checked_rows
-from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.parameters import (
     Average,
     BatchSize,
@@ -484,7 +483,7 @@ class DeformableTemplateEstimator(
 
     def _read_by_blocks(self, source, sample_weight):
         """Return images of a fit after a pass that checks them, and weights."""
-        check_can_remember(self, source)
+        check_can_remember(type(self).__name__, source)
         X, sample_weight = checked_rows(
             self, source, sample_weight, dtype=np.float64, allow_nan=True
         )
@@ -522,7 +521,7 @@ class DeformableTemplateEstimator(
                 params = starting_params(model, Y, weights, rng, rows)
             return TemplateState(params, generators)
 
-        warn_of_unused(self, fit.settings)
+        self._warn_of_unused(fit.settings)
         # The matrices are small: more threads of BLAS would only wait for each other.
         with threadpool_limits(1, "blas"):
             if start is None and self._blocks.size(frame.grid) > 1:
@@ -597,7 +596,7 @@ class DeformableTemplateEstimator(
         return self
 
     def _fit_rows(self, X, sample_weight, task):
-        """Return fitted attributes of the first images, and what interrupted, if any.
+        """Return fitted attributes of the first images, and the interrupt, if any.
 
         They are fitted like a data set, as a part of a task.
         """

@@ -98,10 +98,10 @@ class FittedTemplate:
             model.nuisances, model.n_rows, model.priors.strength,
         )  # fmt: skip
 
-    def without_derived(self) -> FittedTemplate:
-        """Return the template without arrays that were derived for its fit."""
+    def without_derived(self, n_jobs) -> FittedTemplate:
+        """Return the template for some threads, without arrays derived for its fit."""
         grid = copy(self.frame.grid)
-        return replace(self, frame=self.frame._replace(grid=grid))
+        return replace(self, frame=self.frame._replace(grid=grid), n_jobs=n_jobs)
 
     def attributes(self) -> dict:
         """Return the fitted attributes of an estimator by their names."""

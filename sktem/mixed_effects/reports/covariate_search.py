@@ -151,7 +151,7 @@ def covariate_search(
     while left:
         tried = left
         if screen is not None:
-            tried = [o for o in left if _by_draws(best, X, groups, o) < screen]
+            tried = [o for o in left if _by_draws(best.fitted_, X, groups, o) < screen]
         trials = [
             fitted([*chosen, effect]) for effect in counted(tried, "Covariates: fits")
         ]
@@ -166,7 +166,8 @@ def covariate_search(
     while chosen:
         tried = chosen
         if screen is not None:
-            tried = [effect for effect in chosen if _by_wald(best, effect) >= backward]
+            names, fit = getattr(best, "feature_names_in_", None), best.fitted_
+            tried = [o for o in chosen if _by_wald(fit, names, o) >= backward]
         without = [[o for o in chosen if o is not effect] for effect in tried]
         trials = [fitted(effects) for effects in counted(without, "Covariates: fits")]
         values = [likelihood_ratio_test(trial, best).p_value for trial in trials]
@@ -279,13 +280,13 @@ FORMS = {
 }
 
 
-def _by_draws(fit, X, groups, candidate) -> float:
+def _by_draws(fitted, X, groups, candidate) -> float:
     """Return the probability of no effect from drawn random effects, 0 if unknown.
 
     Under the model a draw given the observations is one of the population, so that the
     regression on it is a valid test; the median of several is less noisy.
     """
-    fitted, design = fit.fitted_, fit.fitted_.model.design
+    design = fitted.model.design
     names = [design.names[p] for p in design.random]
     values = values_of_subjects(fitted.problem.labels, X, groups, candidate.columns)
     if candidate.parameter not in names or values is None:
@@ -306,10 +307,9 @@ def _by_draws(fit, X, groups, candidate) -> float:
     )
 
 
-def _by_wald(fit, candidate) -> float:
+def _by_wald(fitted, names, candidate) -> float:
     """Return the probability of no effect from estimates and their covariance."""
-    vector = fit.fitted_.vector
-    names = getattr(fit, "feature_names_in_", None)
+    vector = fitted.vector
     titles = [
         name if isinstance(name, str)
         else f"x{name}" if names is None else str(names[name])
@@ -317,8 +317,8 @@ def _by_wald(fit, candidate) -> float:
     ]  # fmt: skip
     wanted = [effect_name(title, candidate.parameter) for title in titles]
     places = [vector.names.index(name) for name in wanted]
-    values = vector.of(fit.params_)[places]
-    covariance = fit.fitted_.covariance()[np.ix_(places, places)]
+    values = vector.of(fitted.params)[places]
+    covariance = fitted.covariance()[np.ix_(places, places)]
     if not np.isfinite(covariance).all():
         return 1.0
     return float(
