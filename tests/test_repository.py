@@ -75,6 +75,7 @@ FOREIGN = {
     ("estimators/by_blocks.py", "_validate"),
     ("images/rows.py", "_checked"),
     # Models of compartments, whose predictions for users are checked.
+    ("compartments/gradients.py", "_predictions"),
     ("compartments/scipy_amounts.py", "_record"),
     ("mixed_effects/rows.py", "_predictions"),
     # Mixtures that answer through, or are made of, another estimator of their family.
