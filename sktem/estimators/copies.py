@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.exceptions import FitWarning, warn_user
+from sktem.kernels.blocks import rows_per_block
 from sktem.rows.held import carrier_of
 
-__all__ = ["copies_of_each", "row_keys", "warn_of_copies"]
+__all__ = ["copies_of_each", "counts_of_equal", "row_keys", "warn_of_copies"]
 
 
 class CopyRule(NamedTuple):
@@ -54,8 +55,19 @@ COPY_RULE = CopyRule()
 def row_keys(rows):
     """Return a number for each row, the same for equal rows; NaN equals NaN."""
     factors = np.random.default_rng(0).random((2, rows.shape[1]))
-    values = np.where(np.isnan(rows), factors[0], rows)
-    return (values * factors[1]).sum(axis=1)
+    keys, size = np.empty(len(rows)), rows_per_block(rows.shape[1])
+    for first in range(0, len(rows), size):
+        block = rows[first : first + size]
+        values = np.where(np.isnan(block), factors[0], block)
+        keys[first : first + size] = (values * factors[1]).sum(axis=1)
+    return keys
+
+
+def counts_of_equal(keys):
+    """Return how often each distinct key occurs, in the order of the keys."""
+    ordered = np.sort(keys)
+    ends = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    return np.diff(ends, prepend=0, append=len(keys))
 
 
 def copies_of_each(*columns, rule: CopyRule = COPY_RULE) -> float:
@@ -65,34 +77,29 @@ def copies_of_each(*columns, rule: CopyRule = COPY_RULE) -> float:
     it divides the number of rows, with probability ``divisor ** (1 - n_distinct)``. And
     real numbers of two columns are not equal at once.
     """
-    n = len(columns[0])
-    few = [_times_there(columns, row) for row in range(rule.first_of(n))]
+    rows = columns[0] if len(columns) == 1 else np.column_stack(columns)
+    rows = rows.reshape(len(rows), -1)
+    n, keys = len(rows), row_keys(rows)
+    some = rule.first_of(n)
+    complete = ~np.isnan(rows[:some]).any(axis=1)
+    few = [np.count_nonzero(keys == key) for key in keys[:some][complete]]
     if max(few, default=0) < 2:
         return 1.0
-    rows = np.column_stack(columns)
-    _, first, counts = np.unique(row_keys(rows), return_index=True, return_counts=True)
+    counts = counts_of_equal(keys)
     divisor, n_distinct = float(np.gcd.reduce(counts)), len(counts)
     if divisor ** (1 - n_distinct) < rule.by_chance:
         return divisor
     if n_distinct < rule.n_distinct or n < rule.few * n_distinct:
         return 1.0
+    numbers = [values for values in rows.T if (values != np.floor(values)).any()]
+    if len(numbers) < 2:
+        return 1.0
+    _, first = np.unique(keys, return_index=True)
     identifying = [
-        len(np.unique(values)) >= rule.identified * n_distinct
-        and not (values == np.floor(values)).all()
-        for values in rows[first].T
+        len(np.unique(values[first])) >= rule.identified * n_distinct
+        for values in numbers
     ]
     return n / n_distinct if sum(identifying) > 1 else 1.0
-
-
-def _times_there(columns, row):
-    """Return how many rows are equal to one of them, 0 where a value is NaN."""
-    equal = np.arange(len(columns[0]))
-    for part in columns:
-        for values in part.T if part.ndim > 1 else (part,):
-            equal = equal[values[equal] == values[row]]
-            if len(equal) < 2:
-                return len(equal)
-    return len(equal)
 
 
 def warn_of_copies(*columns) -> None:

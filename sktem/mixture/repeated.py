@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.estimators.copies import row_keys
+from sktem.estimators.copies import counts_of_equal, row_keys
 from sktem.rows.held import carrier_of
 
 __all__ = ["distinct_rows"]
@@ -55,9 +55,10 @@ def distinct_rows(X, sample_weight=None, rule: Repeats = REPEATS):
     some = rows[:: max(1, len(rows) // rule.sample)]
     if len(some) == len(np.unique(row_keys(some))):
         return X, sample_weight
-    _, first, row_of = np.unique(row_keys(rows), return_index=True, return_inverse=True)
-    if len(first) > rule.most_distinct * len(rows):
+    keys = row_keys(rows)
+    if len(counts_of_equal(keys)) > rule.most_distinct * len(rows):
         return X, sample_weight
+    _, first, row_of = np.unique(keys, return_index=True, return_inverse=True)
     distinct = rows[first]
     repeated = distinct[row_of]
     if not ((repeated == rows) | (np.isnan(repeated) & np.isnan(rows))).all():
