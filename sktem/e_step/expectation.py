@@ -147,6 +147,8 @@ class Expectation:
         self.checked = False
         self.batch_likelihood: float | None = None
         self._taken: tuple[Any, Any] = (None, None)
+        # All rows as passes read them, from the first pass on.
+        self._prepared: Any = None
         # An iteration, and how many batches of it have been drawn.
         self._batches = (0, 0)
         # Sums over rows of acceptance and bias, and rows.
@@ -538,7 +540,11 @@ class Expectation:
     def _expected_statistics(self, params):
         """Return mean statistics and mean log-likelihood of all rows."""
         model = self.model
-        if self.X.in_memory or model.reads_blocks:
+        if self.X.in_memory:
+            if self._prepared is None:
+                self._prepared = model.prepared(self.X.model_view(), params)
+            return model.expected_statistics(self._prepared, params, self.weights)
+        if model.reads_blocks:
             view = self.X.model_view()
             return model.expected_statistics(view, params, self.weights)
         mean: Any = 0.0

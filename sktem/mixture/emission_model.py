@@ -11,7 +11,7 @@ import numpy as np
 from sktem import budget
 from sktem.emissions.base import LEAST_SHARE, draw_indices, something_observed
 from sktem.kernels.blocks import iterate_blocks, plain
-from sktem.mixture.label_pass import expected_with_labels
+from sktem.mixture.label_pass import LabelRows, LabelTerms, expected_with_labels
 from sktem.models.base import LatentModel
 
 __all__ = [
@@ -139,24 +139,31 @@ class EmissionMixtureModel(LatentModel):
         with np.errstate(divide="ignore"):
             return responsibilities(log_densities, np.log(params.weights))
 
-    def _over_blocks(self, X, compute, weights=None):
-        """Return the results of a function for blocks of rows."""
-        size = max(256, budget.MEMORY.cached // max(X.shape[1], self.n_components))
+    def _block_size(self, X):
+        """Return the number of rows of a block of a pass."""
+        return max(256, budget.MEMORY.cached // max(X.shape[1], self.n_components))
+
+    def _over_blocks(self, X, compute, *beside):
+        """Return the results of a function for blocks of rows, and of what is beside.
+
+        Beside rows are arrays with a row for each, or None.
+        """
 
         def of_block(start, stop):
-            part = None if weights is None else weights[start:stop]
-            return compute(X[start:stop], part)
+            parts = [None if part is None else part[start:stop] for part in beside]
+            return compute(X[start:stop], *parts)
 
-        return list(iterate_blocks(of_block, max(len(X), 1), size, self.n_jobs))
+        n, size = max(len(X), 1), self._block_size(X)
+        return list(iterate_blocks(of_block, n, size, self.n_jobs))
 
     def posterior(self, X, params):
         """Return posterior probabilities of the components."""
-        blocks = self._over_blocks(X, lambda x, _: self._posterior(x, params)[0])
+        blocks = self._over_blocks(X, lambda x: self._posterior(x, params)[0])
         return np.concatenate(blocks)
 
     def log_likelihood(self, X, params):
         """Return the log-density of the observed values of each row."""
-        blocks = self._over_blocks(X, lambda x, _: self._posterior(x, params)[1])
+        blocks = self._over_blocks(X, lambda x: self._posterior(x, params)[1])
         return np.concatenate(blocks)
 
     def predict(self, X, params):
@@ -180,23 +187,44 @@ class EmissionMixtureModel(LatentModel):
         # A product sums columns faster than a sum over the first axis.
         return np.concatenate([np.ones(len(R)) @ R, statistics])
 
+    def prepared(self, X, params):
+        """Return rows with codes of their labels, where there are some."""
+        terms = LabelTerms.of(self.emission, params)
+        if terms is None or not len(X):
+            return X
+        rows = LabelRows.of(np.asarray(X), terms, self._block_size(X))
+        return X if rows is None else rows
+
     def _expected(self, X, weights, params):
         """Return sums of expected statistics and of log-likelihoods of a block."""
         X = np.asarray(X, dtype=np.float64)
-        sums = expected_with_labels(self.emission, X, weights, params)
-        if sums is not None:
-            return sums
         R, values = self._posterior(X, params)
         total = values.sum() if weights is None else weights @ values
         return self._sums(X, R, weights, params), total
 
     def expected_statistics(self, X, params, sample_weight=None):
         """Return mean statistics and mean log-likelihood in one pass."""
-        compute = partial(self._expected, params=params)
-        blocks = self._over_blocks(X, compute, sample_weight)
-        total = len(X) if sample_weight is None else sample_weight.sum()
+        rows = X if isinstance(X, LabelRows) else self.prepared(X, params)
+        if isinstance(rows, LabelRows):
+            blocks = self._with_labels(rows, params, sample_weight)
+            n = len(rows.X)
+        else:
+            compute, n = partial(self._expected, params=params), len(rows)
+            blocks = self._over_blocks(rows, compute, sample_weight)
+        total = n if sample_weight is None else sample_weight.sum()
         s = sum(part for part, _ in blocks)
         return s / total, float(sum(value for _, value in blocks)) / total
+
+    def _with_labels(self, rows, params, weights):
+        """Return the sums of blocks of rows that have labels."""
+        terms = LabelTerms.of(self.emission, params)
+
+        def compute(X, weights, cells):
+            sums = expected_with_labels(X, weights, cells, terms, rows.block_size)
+            return self._expected(X, weights, params) if sums is None else sums
+
+        beside = rows.weights(weights), rows.cells
+        return self._over_blocks(rows.X, compute, *beside)
 
     def mean_statistics(self, X, Z, sample_weight=None, params=None):
         """Average the statistics for given latents, at the parameters of the visit."""

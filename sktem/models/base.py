@@ -35,6 +35,9 @@ class LatentModel(BaseEstimator, ABC):
     ``log_likelihood(X, params) -> (n,)``          scores, convergence checks
     ``expected_statistics(X, params, weight)``     optional: E-step and statistics in
                                                    one go, ``(s, mean log-likelihood)``
+    ``prepared(X, params)``                        rows in memory as passes of
+                                                   ``expected_statistics`` read them;
+                                                   default: as they are
     ``project(s) -> (s, left)``                    back into the feasible set; default:
                                                    everything is feasible
     ``penalty(params) -> float``                   r(theta) of the objective; default: 0
@@ -190,6 +193,23 @@ class LatentModel(BaseEstimator, ABC):
             The count.
         """
         return 0
+
+    def prepared(self, X, params: Any) -> Any:
+        """Return rows in memory as passes of ``expected_statistics`` read them.
+
+        Parameters
+        ----------
+        X : array-like
+            All rows of a fit.
+        params : object
+            Parameters of the first pass.
+
+        Returns
+        -------
+        object
+            Passed to ``expected_statistics``; here the rows themselves.
+        """
+        return X
 
     @property
     def completes_rows(self) -> bool:

@@ -56,6 +56,14 @@ def test_logarithm():
     error = np.abs(value - np.log(x.astype(np.longdouble)))
     assert error[x < 2.0].max() < 1.2e-16
     assert (error / np.spacing(np.log(x)))[x >= 2.0].max() < 2.0
+    x = np.concatenate(
+        [np.linspace(0.5, 0.7072, 100001), np.geomspace(1e-307, 0.5, 10**5)]
+    )
+    value = np.empty_like(x)
+    apply_logarithm(x, value)
+    error = np.abs(value - np.log(x.astype(np.longdouble)))
+    assert error[x >= 0.5].max() < 1.3e-16
+    assert (error / np.spacing(-np.log(x)))[x < 0.5].max() < 2.0
 
 
 def test_read_only_installation(tmp_path):

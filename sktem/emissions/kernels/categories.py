@@ -13,6 +13,7 @@ from sktem.kernels.options import INNER, OUTER
 __all__ = [
     "FAST",
     "LANES",
+    "code_cells",
     "fill_cells",
     "group_columns",
     "log_probabilities",
@@ -31,23 +32,33 @@ FAST = {"contract", "reassoc", "nsz"}
 
 
 @njit(**INNER, error_model="numpy")
-def group_columns(n, widths):
-    """Return the strides of the columns, first columns and first cells of the groups.
-
-    The last entry of the two is where the last group ends.
-    """
-    d = len(widths)
-    most = min(MOST_CELLS, n // ROWS_OF_CELL)
-    strides = np.ones(d, np.int64)
-    starts, origins = np.zeros(d + 1, np.int64), np.zeros(d + 1, np.int64)
+def _grouped(widths, most, strides, starts, origins):
+    """Fill strides, first columns and first cells; return the number of groups."""
     n_groups, size = 0, 1
-    for j in range(d):
+    for j in range(len(widths)):
         if j == 0 or size * widths[j] > most:
             n_groups, size = n_groups + 1, 1
         strides[j] = size
         size *= widths[j]
         starts[n_groups] = j + 1
         origins[n_groups] = origins[n_groups - 1] + size
+    return n_groups
+
+
+@njit(**INNER, error_model="numpy")
+def group_columns(n, widths):
+    """Return the strides of the columns, first columns and first cells of the groups.
+
+    The last entry of the two is where the last group ends. There are as few groups as
+    the largest number of cells allows, with as few cells as their number allows.
+    """
+    d, most = len(widths), min(MOST_CELLS, n // ROWS_OF_CELL)
+    groups = np.ones(d, np.int64), np.zeros(d + 1, np.int64), np.zeros(d + 1, np.int64)
+    n_groups = _grouped(widths, most, *groups)
+    while most > 1 and _grouped(widths, most // 2, *groups) == n_groups:
+        most //= 2
+    _grouped(widths, most, *groups)
+    strides, starts, origins = groups
     return strides, starts[: n_groups + 1], origins[: n_groups + 1]
 
 
@@ -80,6 +91,27 @@ def place_tile(X, columns, first, widths, groups, work, places):
         for lane in range(LANES):
             places[g, lane] = np.int32(cell[lane])
     return True
+
+
+@njit(**OUTER, error_model="numpy")
+def code_cells(X, columns, widths, n_grouped):
+    """Return the cells of the groups of columns for a number of rows, (n, n_groups).
+
+    None are returned if a value is no code of its column.
+    """
+    groups = group_columns(n_grouped, widths)
+    n_groups = len(groups[1]) - 1
+    work = np.empty(LANES), np.empty(LANES)
+    places = np.zeros((n_groups, LANES), np.int32)
+    cells = np.empty((len(X), n_groups), np.int32)
+    for first in range(0, len(X), LANES):
+        if not place_tile(X, columns, first, widths, groups, work, places):
+            return cells[:0]
+        tile = cells[first : first + LANES]
+        for g in range(n_groups):
+            for lane in range(len(tile)):
+                tile[lane, g] = places[g, lane]
+    return cells
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")

@@ -10,7 +10,16 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.options import INNER, OUTER
-from sktem.kernels.vectors import add, load, multiply, scaled, store, total, zeros
+from sktem.kernels.vectors import (
+    add,
+    load,
+    multiply,
+    scaled,
+    shifted,
+    store,
+    total,
+    zeros,
+)
 
 __all__ = [
     "diagonal_distances",
@@ -65,31 +74,48 @@ def _load_weights(R, first, n, weights):
 @njit(**INNER, fastmath=FAST, error_model="numpy")
 def distance_tile(tile, mean, factor, has_holes, total):
     """Equal ``total[:] = (((tile.T - mean) * factor) ** 2).sum(axis=1)``, NaN as 0."""
-    total[:] = 0.0
-    for j in range(len(tile)):
-        origin, width = mean[j], factor[j]
-        row = tile[j]
-        if has_holes:
+    if has_holes:
+        total[:] = 0.0
+        for j in range(len(tile)):
+            origin, width, row = mean[j], factor[j], tile[j]
             for lane in range(LANES):
                 y = (row[lane] - origin) * width
                 total[lane] += 0.0 if math.isnan(y) else y * y
-            continue
-        for lane in range(LANES):
-            y = (row[lane] - origin) * width
-            total[lane] += y * y
+        return
+    rows, sums = tile.reshape(-1, len(EIGHT)), total.reshape(-1, len(EIGHT))
+    for g in range(0, GROUPS, 2):
+        s0 = s1 = zeros(EIGHT)
+        for j in range(len(tile)):
+            place = j * GROUPS + g
+            y0 = scaled(shifted(load(EIGHT, rows, place), mean[j]), factor[j])
+            y1 = scaled(shifted(load(EIGHT, rows, place + 1), mean[j]), factor[j])
+            s0, s1 = add(s0, multiply(y0, y0)), add(s1, multiply(y1, y1))
+        store(sums, g, s0)
+        store(sums, g + 1, s1)
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
 def moment_tile(tile, w, first_moments, second_moments):
     """Add ``tile @ w`` to the first and ``tile**2 @ w`` to the second moments."""
-    for j in range(len(tile)):
-        row, first_sum, second_sum = tile[j], 0.0, 0.0
-        for lane in range(LANES):
-            product = w[lane] * row[lane]
-            first_sum += product
-            second_sum += product * row[lane]
-        first_moments[j] += first_sum
-        second_moments[j] += second_sum
+    rows, shares = tile.reshape(-1, len(EIGHT)), w.reshape(-1, len(EIGHT))
+    # Two columns at a time, the last one twice if their number is odd.
+    for i in range(0, len(tile), 2):
+        j = min(i + 1, len(tile) - 1)
+        a0 = a1 = b0 = b1 = zeros(EIGHT)
+        for g in range(GROUPS):
+            share = load(EIGHT, shares, g)
+            x0, x1 = (
+                load(EIGHT, rows, i * GROUPS + g),
+                load(EIGHT, rows, j * GROUPS + g),
+            )
+            p0, p1 = multiply(share, x0), multiply(share, x1)
+            a0, a1 = add(a0, p0), add(a1, p1)
+            b0, b1 = add(b0, multiply(p0, x0)), add(b1, multiply(p1, x1))
+        first_moments[i] += total(a0)
+        second_moments[i] += total(b0)
+        if j > i:
+            first_moments[j] += total(a1)
+            second_moments[j] += total(b1)
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")

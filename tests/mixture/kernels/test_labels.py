@@ -6,9 +6,10 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
 from sktem.emissions import Categorical, Columns, Gaussian, Poisson
+from sktem.emissions.kernels.categories import code_cells
 from sktem.mixture.emission_model import EmissionMixtureModel
 from sktem.mixture.kernels.labels import Numbers, expected_counts
-from sktem.mixture.label_pass import expected_with_labels
+from sktem.mixture.label_pass import LabelRows
 
 COUNTS, COLUMNS, K = np.array([3, 2, 5]), np.array([1, 3, 0]), 3
 
@@ -41,7 +42,7 @@ def test_expected_counts(n, has_rest, has_numbers, weighted):
     weights = weights if weighted else weights[:0]
     found, sums = np.empty((n, K)), np.empty((3, 6, K))
     numbers = normal([2] if has_numbers else [])
-    own = X, COLUMNS, COUNTS + 1, table, numbers
+    own = X, code_cells(X, COLUMNS, COUNTS + 1, n), n, COUNTS + 1, table, numbers
     value = expected_counts(*own, log_weights, rest, weights, found, sums)
     joint = table[:, np.arange(3), codes].sum(axis=2).T + log_weights
     joint = joint + rest if has_rest else joint
@@ -60,14 +61,26 @@ def test_expected_counts(n, has_rest, has_numbers, weighted):
     assert_allclose(numbers.second, R.T @ z**2, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("fault", ["none", "code", "nan", "impossible", "hole"])
+def test_rows_with_an_unknown_code_have_no_cells():
+    X = block(200)[0]
+    assert len(code_cells(X, COLUMNS, COUNTS + 1, 200)) == 200
+    for wrong in (-1.0, 0.5, 2.0, np.inf):  # the codes of the column are 0, 1 and NaN
+        X[150, 3] = wrong
+        assert len(code_cells(X, COLUMNS, COUNTS + 1, 200)) == 0
+
+
+@pytest.mark.parametrize("fault", ["none", "nan", "impossible", "hole", "rare"])
 def test_rows_that_the_loop_leaves_to_others(fault):
     X, _, table, log_weights, rest, weights = block(200)
-    X[150, 3] = 7.0 if fault == "code" else 1.0
+    if fault == "rare":  # of products of probabilities nothing would be left
+        table[:] = -400.0
     if fault in ("nan", "impossible"):
         rest[150] = [0.0, np.nan, 0.0] if fault == "nan" else -np.inf
     X[150, 2] = np.nan if fault == "hole" else 0.0
-    own = X, COLUMNS, COUNTS + 1, table, normal([2])
+    cells = code_cells(X, COLUMNS, COUNTS + 1, 200)
+    alone = fault == "rare"
+    own = X, cells, 200, COUNTS + 1, table, normal([] if alone else [2])
+    rest = rest[:0] if alone else rest
     out = np.empty((0, K)), np.empty((3, 6, K))
     value = expected_counts(*own, log_weights, rest, weights, *out)
     assert np.isfinite(value) == (fault == "none")
@@ -97,7 +110,12 @@ def test_a_pass_is_that_of_densities_then_statistics(kind, weighted):
     weights = rng.random(n) if weighted else None
     model = EmissionMixtureModel(emission, K)
     params = model.start_of(X, R, weights)
-    s, value = expected_with_labels(emission, X, weights, params)
+    rows = model.prepared(X, params)
+    assert isinstance(rows, LabelRows)
+    s, value = model.expected_statistics(rows, params, weights)
+    assert_allclose(s, model.expected_statistics(X, params, weights)[0], rtol=1e-13)
+    total = n if weights is None else weights.sum()
+    s, value = s * total, value * total
     R, values = model._posterior(X, params)
     each = np.ones(n) if weights is None else weights
     assert_allclose(value, each @ values, rtol=1e-12)
@@ -109,8 +127,20 @@ def test_a_pass_is_that_of_densities_then_statistics(kind, weighted):
     assert (empty > 0) == (kind != "diag")
 
 
+@pytest.mark.parametrize("d", [40, 3000])
+def test_products_of_many_columns_do_not_vanish(d):
+    rng, n = np.random.default_rng(3), 300
+    X = rng.integers(2, size=(n, d)).astype(float)
+    model = EmissionMixtureModel(Categorical(2), K)
+    params = model.start_of(X, rng.dirichlet(np.ones(K), n))
+    s, value = model.expected_statistics(X, params)
+    R, values = model._posterior(X, params)
+    assert_allclose(value, values.mean(), rtol=1e-13)
+    assert_allclose(s * n, model._sums(X, R, None, params), rtol=1e-9, atol=1e-9)
+
+
 def test_other_emissions_are_left_alone():
     X = np.random.default_rng(0).poisson(3.0, size=(50, 2)).astype(float)
     model = EmissionMixtureModel(Poisson(), 2)
     params = model.start_of(X, np.full((50, 2), 0.5))
-    assert expected_with_labels(Poisson(), X, None, params) is None
+    assert model.prepared(X, params) is X
