@@ -207,8 +207,8 @@ def expected_counts(
                 return np.nan
         else:
             finite = _number_tile(X, first, n_rows, numbers, tile)
-            own = cells, rest[first : first + n_rows], joint, work
-            if not (finite & _join(tile, numbers, log_weights, logs, *own)):
+            others = cells, rest[first : first + n_rows], joint, work
+            if not (finite & _join(tile, numbers, log_weights, logs, *others)):
                 return np.nan
             for lane in range(LANES):
                 scale[lane] = 1.0 / scale[lane]
