@@ -144,7 +144,7 @@ class EmissionMixtureModel(LatentModel):
         return max(256, budget.MEMORY.cached // max(X.shape[1], self.n_components))
 
     def _over_blocks(self, X, compute, *beside):
-        """Return the results of a function for blocks of rows, and of what is beside.
+        """Return the results of a function for each block of rows.
 
         Beside rows are arrays with a row for each, or None.
         """
