@@ -48,7 +48,7 @@ from sktem.boltzmann.values import (
 from sktem.choices import check_choice, check_number, is_auto
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.by_blocks import answer, checked_rows, each_chunk
-from sktem.estimators.copies import warn_of_copies
+from sktem.estimators.copies import warn_of_copied_rows
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import (
     EpochEstimator,
@@ -497,7 +497,7 @@ class LatentBoltzmannMachine(
         if self.weight_decay == "auto":
             warn_of_small_weights(X.shape[0], mass)
         if sample_weight is None:
-            warn_of_copies(X)
+            warn_of_copied_rows(X)
         if kind == "binary" and self.graph is None:
             warn_of_one_hot(X)
         if is_auto(self.visible) and not warm:

@@ -68,6 +68,8 @@ class Emission(BaseEstimator, ABC):
     order = 0
     #: Fields of the parameters that are probabilities with sums of 1.
     distributions: tuple[str, ...] = ()
+    # Probabilities that are learned are not below, so that no row is impossible.
+    _least_probability = 1e-10
     #: Fields of the parameters that are not negative.
     non_negative: tuple[str, ...] = ()
 

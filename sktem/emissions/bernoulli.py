@@ -17,9 +17,6 @@ from sktem.emissions.scarcity import LabelShares
 
 __all__ = ["Bernoulli", "BernoulliParams"]
 
-#: Probabilities are kept this far from 0 and 1, so that no row is impossible.
-LEAST_PROBABILITY = 1e-10
-
 
 class BernoulliParams(NamedTuple):
     """Parameters of binary columns.
@@ -90,7 +87,7 @@ class Bernoulli(IndependentColumns):
         prior = self.smoothing * mass.sum(axis=0)
         divisor = np.where(alive, mass + prior, 1.0)
         shares = np.where(alive, (ones + prior / 2) / divisor, params.probabilities)
-        shares = np.clip(shares, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        shares = np.clip(shares, self._least_probability, 1 - self._least_probability)
         return BernoulliParams(shares, degenerate, prior)
 
     def project(self, s, params=None):

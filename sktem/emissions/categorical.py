@@ -16,9 +16,6 @@ from sktem.kernels.blocks import plain
 
 __all__ = ["Categorical", "CategoricalParams", "code_tables", "counted_codes"]
 
-#: Probabilities that are learned are not below, so that no row is impossible.
-LEAST_PROBABILITY = 1e-10
-
 
 class CategoricalParams(NamedTuple):
     """Parameters of columns of categories.
@@ -149,7 +146,7 @@ class Categorical(Emission):
         divisor = np.where(alive, mass + prior, 1.0)
         shares = raised / divisor[:, :, None]
         shares = np.where(alive[:, :, None], shares, params.probabilities)
-        shares = np.where(possible, np.maximum(shares, LEAST_PROBABILITY), 0.0)
+        shares = np.where(possible, np.maximum(shares, self._least_probability), 0.0)
         return CategoricalParams(shares, params.n_categories, degenerate, prior)
 
     def penalty(self, params):

@@ -22,9 +22,6 @@ from sktem.emissions.scarcity import counted_shares
 
 __all__ = ["Multinomial", "MultinomialParams"]
 
-#: Probabilities that are learned are not below, so that no count is impossible.
-LEAST_PROBABILITY = 1e-10
-
 
 class MultinomialParams(NamedTuple):
     """Parameters of multinomial counts.
@@ -107,7 +104,7 @@ class Multinomial(Emission):
             logs[values @ ~possible.T > 0] = -np.inf
         if observed is None:
             return logs
-        shares = np.maximum(observed @ params.probabilities.T, LEAST_PROBABILITY)
+        shares = np.maximum(observed @ params.probabilities.T, self._least_probability)
         return logs - totals[:, None] * np.log(shares)
 
     def _completed(self, X, params, k):
@@ -134,7 +131,8 @@ class Multinomial(Emission):
         mass = sums.sum(axis=1, keepdims=True)
         alive, degenerate = left_alive(mass)
         p = np.where(alive, sums / np.where(alive, mass, 1.0), params.probabilities)
-        p = np.where(params.probabilities > 0, np.maximum(p, LEAST_PROBABILITY), 0.0)
+        p = np.maximum(p, self._least_probability)
+        p = np.where(params.probabilities > 0, p, 0.0)
         return MultinomialParams(
             p / p.sum(axis=1, keepdims=True), params.n_trials, degenerate
         )

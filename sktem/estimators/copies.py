@@ -10,7 +10,7 @@ from sktem.exceptions import FitWarning, warn_user
 from sktem.kernels.blocks import rows_per_block
 from sktem.rows.held import carrier_of
 
-__all__ = ["copies_of_each", "counts_of_equal", "row_keys", "warn_of_copies"]
+__all__ = ["copies_of_each", "counts_of_equal", "row_keys", "warn_of_copied_rows"]
 
 
 class CopyRule(NamedTuple):
@@ -102,7 +102,7 @@ def copies_of_each(*columns, rule: CopyRule = COPY_RULE) -> float:
     return n / n_distinct if sum(identifying) > 1 else 1.0
 
 
-def warn_of_copies(*columns) -> None:
+def warn_of_copied_rows(*columns) -> None:
     """Warn of copies of rows, each of which counts as an observation."""
     arrays = [carrier_of(part).array for part in columns]
     if any(part is None or part.dtype.kind not in "fiub" for part in arrays):

@@ -20,7 +20,7 @@ from sktem.estimators.base import (
     with_callbacks,
 )
 from sktem.estimators.by_blocks import each_chunk
-from sktem.estimators.copies import warn_of_copies
+from sktem.estimators.copies import warn_of_copied_rows
 from sktem.estimators.fit_warnings import warn_of_parameters, warn_of_run
 from sktem.estimators.progress import final_objective
 from sktem.loop.convergence import GAP_RULE
@@ -148,7 +148,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         state = self._fit(settings, X, sample_weight, new_run, **options)
         warn_of_run(state, settings)
         if sample_weight is None:
-            warn_of_copies(X)
+            warn_of_copied_rows(X)
         if not warn_of_components(model, state, X, sample_weight):
             warn_of_parameters(self._n_parameters(), len(X), sample_weight)
             if settings.leaves_saddles and state.converged:

@@ -16,7 +16,7 @@ from sktem.template.judged import BOUNDS, Judged
 __all__ = [
     "learn_all",
     "warn_of_classes",
-    "warn_of_copies",
+    "warn_of_copied_images",
 ]
 
 
@@ -65,7 +65,7 @@ def warn_of_classes(classes, models):
         )
 
 
-def warn_of_copies(X, labels):
+def warn_of_copied_images(X, labels):
     """Warn where images that are left out have copies among the others."""
     n_copies = n_copies_of(X, labels.tolist())
     if n_copies > BOUNDS.copies * len(X):

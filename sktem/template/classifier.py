@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
@@ -30,7 +30,7 @@ from sktem.samplers import Sampler
 from sktem.template.classes import (
     learn_all,
     warn_of_classes,
-    warn_of_copies,
+    warn_of_copied_images,
 )
 from sktem.template.estimator import MOVED, DeformableTemplateEstimator
 from sktem.template.judged import warn_of_images
@@ -40,18 +40,36 @@ from sktem.template.settings import TemplateSettings
 
 __all__ = ["DeformableTemplateClassifier"]
 
-#: Weight of the prior, in images for every image of a class, and at least, and noise
-#: that is expected; chosen on training images of handwritten digits.
-STRENGTH, LEAST_STRENGTH, NOISE_SCALE = 20.0, 400.0, 0.3
-
 #: By log-likelihoods, and distances of log-likelihoods per pixel. What is expected is
 #: the temperature where a class has one image, about the best for new digits, letters
 #: and drawn signs of 8 x 8 to 24 x 24 pixels.
 CALIBRATION = Calibration((0.0, 7.0), 0.1, expected=60.0, deviation=1.0)
-MOST_FOLDS = 3
 
-#: New images that are compared with those that were left out, at most.
-MOST_COMPARED = 300
+
+class ClassRule(NamedTuple):
+    """Prior of a class, and images that are left out.
+
+    Attributes
+    ----------
+    strength, least_strength : float
+        Weight of the prior, in images for every image of a class, and at least; chosen
+        on training images of handwritten digits.
+    noise_scale : float
+        Noise that is expected.
+    most_folds : int
+        Folds of images that are left out, at most.
+    most_compared : int
+        New images that are compared with those, at most.
+    """
+
+    strength: float = 20.0
+    least_strength: float = 400.0
+    noise_scale: float = 0.3
+    most_folds: int = 3
+    most_compared: int = 300
+
+
+CLASS_RULE = ClassRule()
 
 
 class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
@@ -218,8 +236,11 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         """Return the prior of a class of some weight."""
         prior = DeformableTemplatePrior() if self.prior is None else self.prior
         return prior.with_defaults(
-            prior_strength=max(LEAST_STRENGTH, STRENGTH * mass / self.n_components),
-            noise_prior_scale=NOISE_SCALE,
+            prior_strength=max(
+                CLASS_RULE.least_strength,
+                CLASS_RULE.strength * mass / self.n_components,
+            ),
+            noise_prior_scale=CLASS_RULE.noise_scale,
         )
 
     @unchanged_by_errors
@@ -270,7 +291,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
             context.call_on_fit_task_end(estimator=self, X=X)
         warn_of_classes(self.classes_, self.estimators_)
         if left_out is not None:
-            warn_of_copies(X, labels)
+            warn_of_copied_images(X, labels)
         lit = {"gain", "offset"} & set(fits[0].nuisance_names)
         self._calibrate(CALIBRATION, left_out, X, labels, weights, light=not lit)
         return self
@@ -297,7 +318,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
 
     def _held_out(self, X, labels, weights, seed):
         """Return scores and distances of images left out, None of single images."""
-        n_folds = min(MOST_FOLDS, int(np.bincount(labels).min()))
+        n_folds = min(CLASS_RULE.most_folds, int(np.bincount(labels).min()))
         if n_folds < 2:
             return None
         logs, distances = np.empty((len(X), len(self.classes_))), np.empty(len(X))
@@ -317,7 +338,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         """
         if not self._folds:
             return super()._as_left_out(X, distances, logs)
-        X = np.where(self._seen, X, np.nan)[:: -(-len(X) // MOST_COMPARED)]
+        X = np.where(self._seen, X, np.nan)[:: -(-len(X) // CLASS_RULE.most_compared)]
         logs, distances = np.empty((len(X), logs.shape[1])), np.empty(len(X))
         for k, fold in enumerate(self._folds[: len(X)]):
             turn = slice(k, None, len(self._folds))

@@ -18,9 +18,6 @@ from sktem.template.settings import Frame, starting_params
 
 __all__ = ["BlockRule", "BlockStarts", "averaged"]
 
-#: Images that are averaged at once.
-AT_ONCE = 64
-
 
 class BlockRule(NamedTuple):
     """Number of pixels that are averaged for a start.
@@ -33,11 +30,14 @@ class BlockRule(NamedTuple):
     most_passes : int
         Passes over averaged images, at most: what more of them learn is not for a
         start.
+    at_once : int
+        Images that are averaged at once.
     """
 
     least_side: float = 32
     per_landmark: int = 2
     most_passes: int = 10
+    at_once: int = 64
 
     def size(self, grid) -> int:
         """Return the pixels of a block along an axis: 1 is as they are, as in signals.
@@ -177,7 +177,7 @@ def averaged(images, size):
 def _averaged_rows(grid, X, size):
     """Return rows as stacks of averaged images, (n, n_channels, ...)."""
     parts = []
-    for rows in gen_batches(len(X), AT_ONCE):
+    for rows in gen_batches(len(X), BlockRule().at_once):
         part = np.asarray(X[rows], dtype=np.float64)
         shape = len(part), grid.n_channels, *grid.image_shape
         parts.append(averaged(part.reshape(shape), size))

@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -24,9 +24,6 @@ __all__ = [
     "LikelihoodEstimate",
     "PosteriorMeans",
 ]
-
-#: Standardised pixels are kept from values whose squares overflow.
-LARGEST = 1e100
 
 
 class LikelihoodEstimate(NamedTuple):
@@ -80,6 +77,8 @@ class FittedTemplate:
         Weight of the training images, and of the prior on deformations.
     n_jobs : int or None
         Threads.
+    largest : float
+        Standardised pixels are held within it, whose squares would overflow.
     """
 
     frame: Frame
@@ -89,6 +88,7 @@ class FittedTemplate:
     mass: float
     strength: float
     n_jobs: int | None = None
+    largest: ClassVar[float] = 1e100
 
     @classmethod
     def of(cls, frame, layout, model, params) -> FittedTemplate:
@@ -155,7 +155,7 @@ class FittedTemplate:
         """Return checked images in the units of the model, patches missing."""
         X = self.frame.observed(X)
         with np.errstate(over="ignore"):
-            return np.clip(self.frame.standardised(X), -LARGEST, LARGEST)
+            return np.clip(self.frame.standardised(X), -self.largest, self.largest)
 
     # ------------------------------------------------------------------ deformations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,12 +14,28 @@ from sktem.template.model.priors import TemplatePriors
 
 __all__ = ["DeformableTemplatePrior"]
 
-#: Weight of the prior on deformations in images, chosen by the likelihood of other
-#: training images of handwritten digits; noise that is expected, and its weight.
-STRENGTH, NOISE_SCALE, NOISE_STRENGTH = 50.0, 0.5, 1.0
 
-#: Least noise variance, in variances of the pixels.
-NOISE_FLOOR = 1e-6
+class PriorDefaults(NamedTuple):
+    """Values of a prior for "auto", and the noise that is always left.
+
+    Attributes
+    ----------
+    prior_strength : float
+        Weight of the prior on deformations in images, chosen by the likelihood of other
+        training images of handwritten digits.
+    noise_prior_scale, noise_prior_strength : float
+        Noise that is expected, and its weight.
+    noise_floor : float
+        Least noise variance, in variances of the pixels.
+    """
+
+    prior_strength: float = 50.0
+    noise_prior_scale: float = 0.5
+    noise_prior_strength: float = 1.0
+    noise_floor: float = 1e-6
+
+
+DEFAULTS = PriorDefaults()
 
 
 class DeformableTemplatePrior(
@@ -122,11 +139,8 @@ class DeformableTemplatePrior(
         TemplatePriors
             Priors in units of the model.
         """
-        prior = self.with_defaults(
-            prior_strength=STRENGTH,
-            noise_prior_scale=NOISE_SCALE,
-            noise_prior_strength=NOISE_STRENGTH,
-        )
+        *values, noise_floor = DEFAULTS
+        prior = self.with_defaults(**dict(zip(DEFAULTS._fields, values, strict=False)))
         off = prior.template_prior is None
         return TemplatePriors(
             deformation_scale=float(deformation_scale),
@@ -135,5 +149,5 @@ class DeformableTemplatePrior(
             noise_scale=float(prior.noise_prior_scale),
             noise_strength=float(prior.noise_prior_strength) * grid.n_pixels,
             weight_concentration=float(prior.weight_concentration),
-            noise_floor=NOISE_FLOOR,
+            noise_floor=noise_floor,
         )

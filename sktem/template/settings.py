@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -33,9 +33,6 @@ __all__ = [
     "seeds_of_runs",
     "starting_params",
 ]
-
-#: Displacements that are expected of images with sides up to 16, in pixels.
-EXPECTED_DISPLACEMENT = 0.3
 
 #: Parameters of the geometry, which stay what they are when a fit is continued.
 LANDMARKS = "template_landmarks", "deformation_landmarks"
@@ -68,6 +65,8 @@ class TemplateSettings:
         Covariance of the deformations.
     n_jobs : int or None
         Threads.
+    displacement : float
+        Displacements that are expected of images with sides up to 16, in pixels.
     """
 
     layout: Layout
@@ -83,6 +82,7 @@ class TemplateSettings:
     initial_template: Any
     covariance_type: str
     n_jobs: int | None
+    displacement: ClassVar[float] = 0.3
 
     @classmethod
     def of(cls, parameters, layout) -> TemplateSettings:
@@ -156,7 +156,7 @@ class TemplateSettings:
         scale = self.deformation_scale
         if isinstance(scale, str):
             longest = max(self.layout.image_shape)
-            scale = EXPECTED_DISPLACEMENT * max(longest / 16, 1.0)
+            scale = self.displacement * max(longest / 16, 1.0)
         names = checked_names(
             self.nuisances, grid.n_axes, grid.n_channels, self.n_components
         )

@@ -23,15 +23,31 @@ __all__ = ["STREAM", "TemplateStream", "TemplateStreamSettings"]
 #: Attributes that are moving averages on a stream.
 FOLDS = ("fold_rate_", "folded_pixels_")
 
-#: Images of a chunk that are judged before they are learned, where there are no chains,
-#: and how many of them have one likelihood.
-JUDGED, TOGETHER = 50, 5
 
-#: Images per component from which a start is made.
-IMAGES_OF_A_START = 20
+class ImageStreamRule(NamedTuple):
+    """Starts, judged images and default settings of streams of images.
 
-#: The default settings of streams.
-STREAM = StreamDefaults(20, passes=2)
+    Attributes
+    ----------
+    images_of_start : int
+        Images per component from which a start is made.
+    growth : float
+        Growth of the images before it at which those there are are fitted anew.
+    judged, together : int
+        Images of a chunk that are judged before they are learned, where there are no
+        chains, and how many of them have one likelihood.
+    defaults : StreamDefaults
+        Batches and steps.
+    """
+
+    images_of_start: int = 20
+    growth: float = 1.3
+    judged: int = 50
+    together: int = 5
+    defaults: StreamDefaults = StreamDefaults(20, passes=2)
+
+
+STREAM = ImageStreamRule()
 
 
 class TemplateStreamSettings(NamedTuple):
@@ -95,13 +111,13 @@ class TemplateStream(StreamRunner):
 
     def rows_of_start(self, settings, X):
         """Return how many images a start needs."""
-        return IMAGES_OF_A_START * settings.templates.n_components
+        return STREAM.images_of_start * settings.templates.n_components
 
     def collect(self, settings, X, sample_weight, task):
         """Keep images; before there are enough, fit those there are."""
         X, sample_weight = super().collect(settings, X, sample_weight, task)
         # A new start for every image that comes would cost more than it is worth.
-        if self.state is None and self.kept.count >= 1.3 * self.started_at:
+        if self.state is None and self.kept.count >= STREAM.growth * self.started_at:
             rows, weights = self.kept.joined()
             self._fit(settings, rows, weights, task)
         return X, sample_weight
@@ -132,19 +148,19 @@ class TemplateStream(StreamRunner):
         params, s = merger.published(self.state)
         fitted = FittedTemplate.of(frame, templates.layout, model, params)
         self.attributes |= {**fitted.attributes(), "_statistics": s}
-        share = min(len(Y) / JUDGED, 1.0)
+        share = min(len(Y) / STREAM.judged, 1.0)
         for name, value in zip(FOLDS, new, strict=True):
             before = self.attributes[name]
             self.attributes[name] = before + share * (value - before)
 
     def _judge(self, model, Y):
         """Return shares of folds of images of a chunk, and note their likelihoods."""
-        rows = np.linspace(0, len(Y) - 1, min(len(Y), JUDGED)).astype(int)
+        rows = np.linspace(0, len(Y) - 1, min(len(Y), STREAM.judged)).astype(int)
         modes, logs = model.searched(Y[rows], self.state.params)
         watched = self.state.likelihoods
         for value in logsumexp(logs, axis=1):
             watched.add(value, 1.0)
-            if watched.pending_mass >= TOGETHER:
+            if watched.pending_mass >= STREAM.together:
                 watched.close()
         best = modes[np.arange(len(rows)), logs.argmax(axis=1)]
         return shares_of_folds(model.grid, best)

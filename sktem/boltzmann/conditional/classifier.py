@@ -28,7 +28,7 @@ from sktem.boltzmann.learning.row_weights import (
 from sktem.boltzmann.learning.state import StepMemory
 from sktem.boltzmann.learning.steps import AdaptedSteps
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.copies import warn_of_copies
+from sktem.estimators.copies import warn_of_copied_rows
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
 from sktem.validation import validate_data
@@ -209,7 +209,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         X, y, shares, n_rows = self._checked(X, y, sample_weight, reset=True)
         self._warn_of_small_weights(len(X), n_rows)
         if sample_weight is None:
-            warn_of_copies(X, y)
+            warn_of_copied_rows(X, y)
         labels, (centre, scale) = Labels.of(y), column_scaling(X, shares)
         self._warn_of_tails(X, scale)
         rows = ((X - centre) / scale, labels.codes(y), shares)

@@ -8,6 +8,7 @@ states of the hidden units, or the labels of one output at a time.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -24,23 +25,37 @@ from sktem.boltzmann.sums import (
 )
 from sktem.kernels.counter import mixed
 
-__all__ = ["ConditionalMachine", "conditional_machine"]
+__all__ = ["LIMITS", "ConditionalMachine", "conditional_machine"]
 
-#: Most labels of all outputs together, times hidden units, and most hidden units, whose
-#: states are summed.
-MOST_TERMS = 2048
-MOST_HIDDEN = 12
-#: Least base rate of a class at the start.
-LEAST_RATE = 1e-3
-#: Sweeps of the chains of labels where neither can be summed.
-SWEEPS = 300
+
+class ConditionalLimits(NamedTuple):
+    """Limits to exact sums over labels and hidden units, and sweeps beyond them.
+
+    Attributes
+    ----------
+    most_terms, most_hidden : int
+        Most labels of all outputs together, times hidden units, and most hidden units,
+        whose states are summed.
+    least_rate : float
+        Least base rate of a class at the start.
+    sweeps : int
+        Sweeps of the chains of labels where neither can be summed.
+    """
+
+    most_terms: int = 2048
+    most_hidden: int = 12
+    least_rate: float = 1e-3
+    sweeps: int = 300
+
+
+LIMITS = ConditionalLimits()
 
 
 def conditional_machine(labels, n_inputs, n_hidden, weight_decay):
     """Return the machine with the cheapest exact sums, or that of pseudo-likelihood."""
-    terms, by_hidden = labels.n_states * n_hidden, n_hidden <= MOST_HIDDEN
+    terms, by_hidden = labels.n_states * n_hidden, n_hidden <= LIMITS.most_hidden
     kind: type[ConditionalMachine] = HiddenSums if by_hidden else PseudoLikelihood
-    most = min(MOST_TERMS, 2**n_hidden) if by_hidden else MOST_TERMS
+    most = min(LIMITS.most_terms, 2**n_hidden) if by_hidden else LIMITS.most_terms
     if len(labels.classes) == 1 or terms <= most:
         kind = LabelSums
     return kind(labels, n_inputs, n_hidden, weight_decay)
@@ -78,7 +93,7 @@ class ConditionalMachine(ABC):
             scale = size / np.sqrt(n_inputs)
             weights[:] = scale * rng.standard_normal(weights.shape)
         rates = shares @ self.labels.indicators(codes)
-        d[:] = np.log(np.maximum(rates, LEAST_RATE))
+        d[:] = np.log(np.maximum(rates, LIMITS.least_rate))
         return params
 
     def fields(self, params, X):
@@ -120,7 +135,7 @@ class ConditionalMachine(ABC):
         """Return the log-probability of the labels of each row."""
         raise ValueError(
             "the probability of labels together is out of reach: it needs "
-            f"n_hidden <= {MOST_HIDDEN} or fewer outputs"
+            f"n_hidden <= {LIMITS.most_hidden} or fewer outputs"
         )
 
 
@@ -263,9 +278,9 @@ class PseudoLikelihood(ConditionalMachine):
         keys = np.array([crc32(row.tobytes()) for row in X], np.uint64)
         keys += np.uint64(seed << 32)
         for sweep, (probabilities, _) in enumerate(self._sweeps(params, X, keys)):
-            if sweep >= SWEEPS // 2:
+            if sweep >= LIMITS.sweeps // 2:
                 total += probabilities
-        return total / (SWEEPS - SWEEPS // 2)
+        return total / (LIMITS.sweeps - LIMITS.sweeps // 2)
 
     def draws(self, params, X, rng):
         """Return codes of labels at the ends of chains."""
@@ -280,7 +295,7 @@ class PseudoLikelihood(ConditionalMachine):
         n_hidden, n_drawn = len(U.T), len(U.T) + len(self.labels.classes)
         fields = self.fields(params, X)
         means = expit(fields + softmax(d) @ U)
-        for sweep in range(SWEEPS):
+        for sweep in range(LIMITS.sweeps):
             uniforms = uniforms_by_key(keys, sweep, n_drawn)
             hidden = (uniforms[:, :n_hidden] < means).astype(np.float64)
             _, probabilities = label_sums(self.labels, hidden @ U.T + d)

@@ -19,11 +19,11 @@ from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
 from sktem.validation import validate_data
 
-__all__ = ["TAILS", "ConditionalEstimator"]
+__all__ = ["DOUBTS", "ConditionalEstimator"]
 
 
-class Tails(NamedTuple):
-    """Limits on values far out, beyond which few rows decide a fit.
+class ConditionalDoubts(NamedTuple):
+    """Limits beyond which few rows decide a fit, or its likelihood is too high.
 
     Attributes
     ----------
@@ -33,13 +33,17 @@ class Tails(NamedTuple):
     kurtosis : float
         Mean fourth power of the errors of an output, in standard deviations. Normal
         errors have 3, exponential ones 9.
+    less_likely : float
+        Nats by which new outputs may be less likely than those of the fit, for each
+        output, before it is reported.
     """
 
     scale: float = 3.0
     kurtosis: float = 20.0
+    less_likely: float = 0.5
 
 
-TAILS = Tails()
+DOUBTS = ConditionalDoubts()
 
 
 class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEstimator):
@@ -66,7 +70,7 @@ class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEst
     def _warn_of_tails(self, X, scale):
         """Warn of inputs whose scales depend on a few rows."""
         spread = np.subtract(*np.quantile(X, [0.75, 0.25], axis=0)) / 1.349
-        heavy = np.flatnonzero((spread > 0) & (scale > TAILS.scale * spread))
+        heavy = np.flatnonzero((spread > 0) & (scale > DOUBTS.scale * spread))
         if len(heavy):
             names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))[heavy]
             warn_user(

@@ -20,13 +20,27 @@ from sktem.boltzmann.conditional.decays import DecaySearch
 from sktem.boltzmann.machines.enumeration import enumerate_states
 from sktem.boltzmann.sums import hidden_sums, state_slopes, state_sums
 
-__all__ = ["LARGEST_ROOT", "RealOutputs", "largest_roots", "learned_decay"]
+__all__ = ["ROOTS", "RealOutputs", "largest_roots", "learned_decay"]
 
-#: Largest and least r, one over a standard deviation; that of a column of outputs is 1.
-LARGEST_ROOT = 1e3
-LEAST_ROOT = 1e-3
-#: How far from a whole number of steps a value on a grid may be.
-GRID = 1e-4
+
+class RootRule(NamedTuple):
+    """Bounds of r, one over a standard deviation; that of a column of outputs is 1.
+
+    Attributes
+    ----------
+    largest, least : float
+        Bounds.
+    off_grid : float
+        How far from a whole number of steps a value on a grid may be, of which no
+        distances below a step are known.
+    """
+
+    largest: float = 1e3
+    least: float = 1e-3
+    off_grid: float = 1e-4
+
+
+ROOTS = RootRule()
 
 
 class StartRule(NamedTuple):
@@ -78,7 +92,7 @@ class RealOutputs:
         line = np.linalg.lstsq(roots * (X - centre), roots * (y - middle), rcond=None)
         above = middle - centre @ line[0]
         stds = np.sqrt(shares @ (y - X @ line[0] - above) ** 2)
-        r[:] = np.clip(1 / np.maximum(stds, 1 / LARGEST_ROOT), LEAST_ROOT, self.roots)
+        r[:] = np.clip(1 / np.maximum(stds, 1 / ROOTS.largest), ROOTS.least, self.roots)
         B[:], d[:] = r * line[0], r * above
         W[:] = rng.standard_normal(W.shape) * 2 / np.sqrt(len(W))
         c[:] = rng.standard_normal(c.shape)
@@ -89,7 +103,7 @@ class RealOutputs:
         """Return the bounds of the parameters: there is always some noise."""
         low = np.full(self.parts.n_parameters, -np.inf)
         high = -low
-        self.parts(low)[-1][:], self.parts(high)[-1][:] = LEAST_ROOT, self.roots
+        self.parts(low)[-1][:], self.parts(high)[-1][:] = ROOTS.least, self.roots
         return np.column_stack([low, high])
 
     def learned(self, start, rows, max_iter, tol):
@@ -192,13 +206,13 @@ class RealOutputs:
 
 def largest_roots(y):
     """Return the largest r of outputs: few values on a grid are rounded ones."""
-    roots = np.full(y.shape[1], LARGEST_ROOT)
+    roots = np.full(y.shape[1], ROOTS.largest)
     for k, column in enumerate(y.T):
         gaps = np.diff(np.unique(column))
         if 0 < len(gaps) < len(y) / 2:
             steps = gaps / gaps.min()
-            if np.abs(steps - np.rint(steps)).max() < GRID:
-                roots[k] = min(LARGEST_ROOT, np.sqrt(12) / gaps.min())
+            if np.abs(steps - np.rint(steps)).max() < ROOTS.off_grid:
+                roots[k] = min(ROOTS.largest, np.sqrt(12) / gaps.min())
     return roots
 
 

@@ -10,17 +10,17 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_consistent_length
 
 from sktem.boltzmann.calls import one_blas_thread
-from sktem.boltzmann.conditional.conditional_machines import MOST_HIDDEN
-from sktem.boltzmann.conditional.face import TAILS, ConditionalEstimator
+from sktem.boltzmann.conditional.conditional_machines import LIMITS
+from sktem.boltzmann.conditional.face import DOUBTS, ConditionalEstimator
 from sktem.boltzmann.conditional.real_outputs import (
-    LARGEST_ROOT,
+    ROOTS,
     RealOutputs,
     largest_roots,
     learned_decay,
 )
 from sktem.boltzmann.learning.row_weights import column_scaling, shared_rows
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.copies import warn_of_copies
+from sktem.estimators.copies import warn_of_copied_rows
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
@@ -28,10 +28,6 @@ from sktem.exceptions import FitWarning
 from sktem.validation import validate_data
 
 __all__ = ["BoltzmannMachineRegressor"]
-
-#: Nats by which new outputs may be less likely than those of the fit, for each output,
-#: before it is reported.
-LESS_LIKELY = 0.5
 
 
 class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
@@ -160,7 +156,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         X, y, shares, n_rows = shared_rows(X, y.astype(np.float64), sample_weight)
         self._warn_of_small_weights(len(X), n_rows)
         if sample_weight is None:
-            warn_of_copies(X, y)
+            warn_of_copied_rows(X, y)
         outputs = y.reshape(len(y), -1)
         inside, outside = column_scaling(X, shares), column_scaling(outputs, shares)
         self._warn_of_tails(X, inside[1])
@@ -190,7 +186,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         """Warn of outputs that vary, and have no more noise than must be."""
         fitted = self.fitted_
         *_, r = fitted.machine.parts(fitted.params)
-        exact = np.flatnonzero((r > LARGEST_ROOT / 2) & (np.ptp(outputs, axis=0) > 0))
+        exact = np.flatnonzero((r > ROOTS.largest / 2) & (np.ptp(outputs, axis=0) > 0))
         if len(exact):
             warn_user(
                 f"Output(s) {', '.join(map(str, exact))} have hardly any noise, less "
@@ -205,7 +201,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         """Warn of outputs with more errors far out than normal densities allow."""
         means, stds = self.fitted_.moments(X)
         kurtosis = (shares @ ((y - means) / stds) ** 4).max()
-        if kurtosis > TAILS.kurtosis:
+        if kurtosis > DOUBTS.kurtosis:
             warn_user(
                 "The outputs have errors far out, more than normal densities allow "
                 f"(a kurtosis of {kurtosis:.3g}, 3 where normal): a few rows decide "
@@ -225,7 +221,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         if left <= 0:
             return  # they have no noise, which is reported
         times = (1 + n_coefficients / left) * n / (left + 1)
-        if times > 1 + 2 * LESS_LIKELY:
+        if times > 1 + 2 * DOUBTS.less_likely:
             warn_user(
                 f"Lines of {n_coefficients} coefficients follow the noise of {n:.0f} "
                 f"rows: squared errors of new rows are about {times:.2g} times those "
@@ -251,10 +247,10 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
 
     def _check_parameters(self, fewest_hidden):
         super()._check_parameters(fewest_hidden)
-        if self.n_hidden > MOST_HIDDEN:
+        if self.n_hidden > LIMITS.most_hidden:
             raise ValueError(
-                f"n_hidden must be at most {MOST_HIDDEN}, since all states of the "
-                f"hidden units are summed; got {self.n_hidden}"
+                f"n_hidden must be at most {LIMITS.most_hidden}, since all states of "
+                f"the hidden units are summed; got {self.n_hidden}"
             )
 
     def _outputs(self, X, y):

@@ -21,9 +21,23 @@ from sktem.rows.held import carrier_of
 
 __all__ = ["Batches", "Positive", "expected", "row_chunks"]
 
-#: Rows of a batch of NumPy arrays that are worked on together, at most, and most parts.
-ROWS_PER_PART = 2048
-MOST_PARTS = 256
+
+class PartSizes(NamedTuple):
+    """Parts of a large batch of NumPy arrays.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that are worked on together, at most.
+    most : int
+        Number of parts, at most.
+    """
+
+    rows: int = 2048
+    most: int = 256
+
+
+PARTS = PartSizes()
 
 
 class Positive(NamedTuple):
@@ -75,7 +89,7 @@ class Batches:
         continues = remembers and bool(state.row_chains.started[rows].all())
         n_rows = self.X.shape[0] if rows is None else len(rows)
         rng = state.generators.sampling
-        if n_rows <= ROWS_PER_PART or not arrays_of(state.params).is_numpy:
+        if n_rows <= PARTS.rows or not arrays_of(state.params).is_numpy:
             packed = _taken_chains(state, rows) if continues else None
             return self._expect(settings, state, rows, packed, remembers, rng)
         parts = row_chunks(np.arange(n_rows) if rows is None else rows, rng)
@@ -116,7 +130,7 @@ def row_chunks(rows, rng):
     They are of neighbouring rows, and their sizes differ by one at most.
     """
     rows, seed = np.sort(rows), int(rng.integers(2**63))
-    edges = batch_edges(len(rows), max(ROWS_PER_PART, -(-len(rows) // MOST_PARTS)))
+    edges = batch_edges(len(rows), max(PARTS.rows, -(-len(rows) // PARTS.most)))
     return [
         (rows[start:stop], np.random.default_rng((seed, number)))
         for number, (start, stop) in enumerate(pairwise(edges))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.machines.model import LARGEST_PARAMETER
 
 __all__ = ["AdaptedSteps", "average", "m_step"]
 
@@ -66,7 +65,7 @@ def m_step(settings, state, negative) -> None:
         params += step
         memory.reach += float(step @ step) ** 0.5
     # No parameter can be beyond the sum of the steps, so that few updates need a look.
-    if model.gaussian or not memory.reach < LARGEST_PARAMETER:
+    if model.gaussian or not memory.reach < model.largest_parameter:
         if model.project(params):
             state.history.events["diverged"] += 1
             if memory.velocity is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from sktem.arrays import arrays_of
 from sktem.boltzmann.machines.model import Moments, draw_seed
 
 __all__ = ["Replicas", "correlation_of_chains", "cost_of_replicas", "free_moments"]
-
-#: What swaps add to the cost of the transitions of replicas.
-SWAP_OVERHEAD = 1.25
 
 
 @dataclass
@@ -37,7 +34,11 @@ class Replicas:
         Visible values that all replicas of a chain share, and which are observed.
     n_moves : int
         Transitions so far.
+    swap_overhead : float
+        Cost of transitions of replicas and their swaps, relative to the former.
     """
+
+    swap_overhead: ClassVar[float] = 1.25
 
     chains: list[Any]
     n_swaps: np.ndarray
@@ -147,7 +148,9 @@ def cost_of_replicas(n_replicas, share) -> float:
 
     `share` is that of the transitions of one without them which each replica makes.
     """
-    return max(1.0, SWAP_OVERHEAD * n_replicas * share) if n_replicas > 1 else 1.0
+    if n_replicas == 1:
+        return 1.0
+    return max(1.0, Replicas.swap_overhead * n_replicas * share)
 
 
 def correlation_of_chains(model, params, chains, n_sweeps, rng) -> float:

@@ -62,12 +62,6 @@ class SumLimits(NamedTuple):
     given_entries: float = 2.0**25
 
 
-#: Rows whose tables are worked on at a time.
-_ROWS = 64
-#: Table entries of all rows that are worked on at a time, where they may be many.
-TABLES = 2**22
-
-
 class EliminationPlan:
     """An order of elimination and the tables that it leads to.
 
@@ -86,7 +80,13 @@ class EliminationPlan:
         Units of the largest separator: the treewidth of the order.
     n_entries : int
         Table entries in all.
+    rows_at_once, entries_at_once : int
+        Rows whose tables are worked on at a time, and table entries of all of them,
+        where these may be many.
     """
+
+    rows_at_once = 64
+    entries_at_once = 2**22
 
     def __init__(self, graph: Graph, order, separators):
         n = len(order)
@@ -144,7 +144,7 @@ class EliminationPlan:
         )
         return offsets, places, children, child_starts
 
-    def _run(self, fields, weights, n_jobs, use=None, rows=_ROWS):
+    def _run(self, fields, weights, n_jobs, use=None, rows=None):
         """Eliminate all rows, and hand the conditional probabilities on to `use`."""
         offsets, places, children, child_starts = self._tables
         fields = np.ascontiguousarray(fields, dtype=np.float64)
@@ -161,7 +161,8 @@ class EliminationPlan:
                 return None
             return use(on, offsets, places, children, child_starts, start)
 
-        results = list(iterate_blocks(block, fields.shape[1], rows, n_jobs))
+        size = self.rows_at_once if rows is None else rows
+        results = list(iterate_blocks(block, fields.shape[1], size, n_jobs))
         return log_sum, results
 
     def log_sums(self, fields, weights, n_jobs=None):
@@ -207,7 +208,7 @@ class EliminationPlan:
             The probability that both ends of an edge are 1, summed over rows.
         """
         means = np.empty(np.shape(fields))
-        rows = self._few_rows if large else _ROWS
+        rows = self._few_rows if large else self.rows_at_once
 
         def use(on, offsets, places, children, child_starts, start):
             pairs = np.zeros(self.graph.n_edges)
@@ -258,7 +259,8 @@ class EliminationPlan:
     @property
     def _few_rows(self):
         """Rows at a time whose tables take a moderate part of the memory."""
-        return int(np.clip(TABLES // self.n_entries, 1, _ROWS))
+        n_rows = self.entries_at_once // self.n_entries
+        return int(np.clip(n_rows, 1, self.rows_at_once))
 
     def log_sum(self, field, weights):
         """Return the logarithm of the sum over all states, for large tables.

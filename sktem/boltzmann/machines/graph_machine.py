@@ -14,7 +14,6 @@ from sktem.boltzmann.machines.elimination import (
     posterior_plan,
 )
 from sktem.boltzmann.machines.graph_sweeps import (
-    CHAINS_PER_BLOCK,
     GraphSweeps,
     product_sums,
 )
@@ -156,7 +155,7 @@ class GraphMachine(BoltzmannModel):
         def block(start, stop):
             return sums_of(states, means, share, self.first, self.second, start, stop)
 
-        sums = reduce_blocks(block, n, CHAINS_PER_BLOCK, self.n_jobs)
+        sums = reduce_blocks(block, n, GraphSweeps.sizes.chains, self.n_jobs)
         return np.concatenate(sums) / n
 
     def log_potentials(self, params, states) -> np.ndarray:
@@ -181,7 +180,8 @@ class GraphMachine(BoltzmannModel):
                 states, biases, weights, self.first, self.second, start, stop
             )
 
-        blocks = iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, self.n_jobs)
+        size, n = GraphSweeps.sizes.chains, states.shape[1]
+        blocks = iterate_blocks(block, n, size, self.n_jobs)
         return np.concatenate(list(blocks))
 
     def biases_by_unit(self, params) -> np.ndarray:

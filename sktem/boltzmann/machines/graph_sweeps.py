@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sktem.boltzmann.kernels.bit_sweeps import bit_means, bit_sweeps
 from sktem.boltzmann.kernels.graph_sweeps import sweeps
 from sktem.kernels.blocks import iterate_blocks
 
-__all__ = ["CHAINS_PER_BLOCK", "GraphSweeps", "product_sums"]
+__all__ = ["GraphSweeps", "product_sums"]
 
-#: Chains whose states are worked on at a time: enough to hide what a unit costs apart
-#: from its chains.
-CHAINS_PER_BLOCK = 512
-#: Chains from which on states are bits where all are 0 or 1: 32 take the time of one.
-FEWEST_BITS = 16
-#: Share of all pairs that are joined, and units, from which on the sums of their
-#: products are a product of matrices: of fits of 300 joined units, they took more time
-#: than everything else.
-LEAST_SHARE = 0.5
-FEWEST_UNITS = 64
+
+class SweepSizes(NamedTuple):
+    """Sizes from which on sweeps and sums of products change their form.
+
+    Attributes
+    ----------
+    chains : int
+        Chains whose states are worked on at a time: enough to hide what a unit costs
+        apart from its chains.
+    fewest_bits : int
+        Chains from which on states are bits where all are 0 or 1: 32 take the time of
+        one.
+    dense_share, dense_units : float, int
+        Share of all pairs that are joined, and units, from which on the sums of their
+        products are a product of matrices: of fits of 300 joined units, they took more
+        time than everything else.
+    """
+
+    chains: int = 512
+    fewest_bits: int = 16
+    dense_share: float = 0.5
+    dense_units: int = 64
 
 
 class GraphSweeps:
@@ -31,11 +45,13 @@ class GraphSweeps:
         The graph.
     """
 
+    sizes = SweepSizes()
+
     def __init__(self, graph):
         self.graph, self.n_units = graph, graph.n_units
         n_pairs = graph.n_units * (graph.n_units - 1) / 2
-        many = graph.n_units >= FEWEST_UNITS
-        self.is_dense = many and graph.n_edges >= LEAST_SHARE * n_pairs
+        many = graph.n_units >= self.sizes.dense_units
+        self.is_dense = many and graph.n_edges >= self.sizes.dense_share * n_pairs
         starts, units, edges = graph.neighbours()
         degrees = graph.degrees()
         # In groups of four.
@@ -90,9 +106,9 @@ class GraphSweeps:
         plain = offsets is None and clamped is None and means == apart
         block = self._block(
             params, states, n_sweeps, np.uint64(seed), order, clamped, means, apart,
-            offsets, scales, plain and states.shape[1] >= FEWEST_BITS,
+            offsets, scales, plain and states.shape[1] >= self.sizes.fewest_bits,
         )  # fmt: skip
-        for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, n_jobs):
+        for _ in iterate_blocks(block, states.shape[1], self.sizes.chains, n_jobs):
             pass
 
     def _block(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,20 +33,35 @@ from sktem.boltzmann.kernels.sparse_products import (
 __all__ = [
     "CompiledOperations",
     "NamespaceOperations",
+    "SIZES",
     "operations_of",
     "softplus_sums",
 ]
 
-#: Products skip zeros where at most this share of the first factor is not zero, and
-#: both are large enough for it to matter.
-SPARSE_SHARE = 0.2
-SMALLEST_SPARSE = 2**14
-NARROWEST_SPARSE = 128
-#: Products of zeros and ones add listed sums from this many rows, inner places and
-#: columns on; below them BLAS is as fast (see `benchmarks/binary_products.py`).
-FEWEST_CODED = 48
-SHALLOWEST_CODED = 256
-NARROWEST_CODED = 64
+
+class ProductSizes(NamedTuple):
+    """Sizes of products from which on they are not those of BLAS.
+
+    Attributes
+    ----------
+    sparse_share : float
+        Products skip zeros where at most this share of the first factor is not zero.
+    least_sparse, narrowest_sparse : int
+        Its entries, and columns of the other factor, from which on it matters.
+    fewest_coded, shallowest_coded, narrowest_coded : int
+        Rows, inner places and columns from which on products of zeros and ones add
+        listed sums; below them BLAS is as fast (see `benchmarks/binary_products.py`).
+    """
+
+    sparse_share: float = 0.2
+    least_sparse: int = 2**14
+    narrowest_sparse: int = 128
+    fewest_coded: int = 48
+    shallowest_coded: int = 256
+    narrowest_coded: int = 64
+
+
+SIZES = ProductSizes()
 #: Separates the blocks of rows of one seed.
 ROW_STEP = 0x9E3779B97F4A7C15
 
@@ -120,8 +136,8 @@ def _are_single(*arrays):
 def _suits_lists(a, b, out):
     """Return whether a product is of the kind that `_sparse_product` is for."""
     return (
-        a.size >= SMALLEST_SPARSE
-        and b.shape[-1] >= NARROWEST_SPARSE
+        a.size >= SIZES.least_sparse
+        and b.shape[-1] >= SIZES.narrowest_sparse
         and _are_single(a, b, out)
         and b.flags.c_contiguous
         and out.flags.c_contiguous
@@ -131,10 +147,10 @@ def _suits_lists(a, b, out):
 def _suits_codes(a, b, out):
     """Return whether a product is of the kind that `_coded_product` is for."""
     return (
-        a.shape[0] >= FEWEST_CODED
+        a.shape[0] >= SIZES.fewest_coded
         and b.ndim == 2
-        and b.shape[0] >= SHALLOWEST_CODED
-        and b.shape[1] >= NARROWEST_CODED
+        and b.shape[0] >= SIZES.shallowest_coded
+        and b.shape[1] >= SIZES.narrowest_coded
         and _are_single(b, out)
         and a.dtype == np.float32
         and out.flags.c_contiguous
@@ -155,9 +171,9 @@ def _sparse_product(a, b, out):
     """Write ``a @ b`` into `out` if few entries of a are not zero; return whether."""
     rows = a if a.flags.c_contiguous else a.T
     first = rows[:4, ::8]
-    if np.count_nonzero(first) > 2 * SPARSE_SHARE * first.size:
+    if np.count_nonzero(first) > 2 * SIZES.sparse_share * first.size:
         return False  # most likely not, and this took no time
-    limit = int(SPARSE_SHARE * a.size)
+    limit = int(SIZES.sparse_share * a.size)
     starts = np.empty(a.shape[0] + 1, np.int64)
     room = limit + rows.shape[1]
     places, values = np.empty(room, np.int64), np.empty(room, np.float32)

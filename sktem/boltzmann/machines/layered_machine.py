@@ -21,9 +21,6 @@ from sktem.kernels.blocks import iterate_blocks, reduce_blocks
 
 __all__ = ["LayeredMachine"]
 
-#: Least precision of a Gaussian unit, in units of what it started from.
-LEAST_PRECISION = 0.25
-
 
 class LayeredMachine(BoltzmannModel):
     """Layers of units, each fully joined to the next; the first one is visible.
@@ -50,9 +47,12 @@ class LayeredMachine(BoltzmannModel):
         Where units and parameters are.
     states : LayerStates
         Fields, draws and means.
+    least_precision : float
+        Least precision of a Gaussian unit, in units of what it started from.
     """
 
     dtype = np.dtype(np.float32)
+    least_precision = 0.25
 
     def __init__(
         self,
@@ -141,14 +141,14 @@ class LayeredMachine(BoltzmannModel):
         if self.gaussian:
             precisions, xp = self.layout.precisions(params), arrays_of(params).xp
             precisions[:] = xp.clip(
-                precisions, LEAST_PRECISION, 1 / self.variance_floor
+                precisions, self.least_precision, 1 / self.variance_floor
             )
         return repaired
 
     def bound_precisions(self, low, high) -> None:
         """Bring bounds of parameters within those of the precisions."""
         if self.gaussian:
-            self.layout.precisions(low)[:] = LEAST_PRECISION
+            self.layout.precisions(low)[:] = self.least_precision
             self.layout.precisions(high)[:] = 1 / self.variance_floor
 
     # Chains.

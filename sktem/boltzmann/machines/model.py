@@ -23,9 +23,6 @@ from sktem.graphs import Graph
 
 __all__ = ["BoltzmannModel", "Moments", "draw_seed", "entropy"]
 
-#: Parameters are held within these bounds: a probability beyond is 0 or 1.
-LARGEST_PARAMETER = 1000.0
-
 
 @dataclass
 class Moments:
@@ -80,6 +77,8 @@ class BoltzmannModel(ABC):
         What exact sums may cost.
     row_axis : int
         That of the rows or chains in arrays of chains.
+    largest_parameter : float
+        Parameters are held within these bounds: a probability beyond is 0 or 1.
     """
 
     n_visible: int
@@ -96,6 +95,7 @@ class BoltzmannModel(ABC):
     gaussian = False
     weighs_rows = False
     row_axis = 0
+    largest_parameter = 1000.0
 
     n_jobs: int | None
     plan: EliminationPlan | None
@@ -656,10 +656,10 @@ class BoltzmannModel(ABC):
         xp = arrays_of(params).xp
         # An extreme is NaN if an entry is, and costs less than to look at each.
         largest = max(float(xp.max(params)), -float(xp.min(params)))
-        if largest <= LARGEST_PARAMETER:
+        if largest <= self.largest_parameter:
             return 0
-        wrong = ~(xp.abs(params) <= LARGEST_PARAMETER)
-        clipped = xp.clip(params, -LARGEST_PARAMETER, LARGEST_PARAMETER)
+        wrong = ~(xp.abs(params) <= self.largest_parameter)
+        clipped = xp.clip(params, -self.largest_parameter, self.largest_parameter)
         params[...] = xp.where(xp.isnan(params), xp.zeros_like(params), clipped)
         return int(xp.count_nonzero(wrong))
 

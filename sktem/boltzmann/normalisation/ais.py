@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,11 +31,26 @@ __all__ = [
 #: Label of the printed progress.
 LABEL = "Temperatures of annealed importance sampling"
 ROWS_LABEL = "Likelihoods by annealed importance sampling: blocks of rows"
-#: Share of the effective sample size that a step of the pilot may lose, and its runs.
-PILOT_LOSS = 0.05
-PILOT_RUNS = 100
-#: Effective sample size, as a share of the runs, below which they are made longer.
-WANTED_SHARE = 0.5
+
+
+class AnnealingRule(NamedTuple):
+    """Pilot run of an adaptive schedule, and runs that are long enough.
+
+    Attributes
+    ----------
+    pilot_loss, pilot_runs : float, int
+        Share of the effective sample size that a step of the pilot may lose, and its
+        runs.
+    wanted_share : float
+        Effective sample size, as a share of the runs, below which they are made longer.
+    """
+
+    pilot_loss: float = 0.05
+    pilot_runs: int = 100
+    wanted_share: float = 0.5
+
+
+ANNEALING = AnnealingRule()
 
 
 @dataclass(frozen=True)
@@ -132,15 +148,15 @@ def inverse_temperatures(path, schedule, n_temperatures, rng):
 
 def _pilot(path, rng):
     """Return inverse temperatures with an equal loss from each to the next."""
-    path.start(PILOT_RUNS, rng)
+    path.start(ANNEALING.pilot_runs, rng)
     betas = [0.0]
     while betas[-1] < 1.0:
         beta = betas[-1]
         low, high = beta, 1.0
-        if _loss(path.change(beta, 1.0)) > PILOT_LOSS:
+        if _loss(path.change(beta, 1.0)) > ANNEALING.pilot_loss:
             for _ in range(20):
                 middle = 0.5 * (low + high)
-                if _loss(path.change(beta, middle)) > PILOT_LOSS:
+                if _loss(path.change(beta, middle)) > ANNEALING.pilot_loss:
                     high = middle
                 else:
                     low = middle
@@ -198,7 +214,7 @@ def reliable_log_partition(
             model, params, rng, n_runs, n_temperatures, verbose=verbose,
             seconds=seconds,
         )  # fmt: skip
-        enough = estimate.effective_sample_size >= WANTED_SHARE * n_runs
+        enough = estimate.effective_sample_size >= ANNEALING.wanted_share * n_runs
         if enough or n_temperatures >= most:
             return estimate
         n_temperatures = min(4 * n_temperatures, most)

@@ -10,6 +10,8 @@ given, the visible units are clamped and the path is one over the hidden units.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sktem.arrays import arrays_of
@@ -19,10 +21,27 @@ from sktem.boltzmann.machines.model import draw_seed
 
 __all__ = ["GraphPath", "LayerPath", "new_path"]
 
-#: Sweeps of the chains from whose means the independent units take theirs.
-SWEEPS = 50
-#: Mean-field iterations for the start of a posterior.
-MEAN_FIELD = 30
+
+class PathStart(NamedTuple):
+    """Estimates of the means of the independent units from which a path starts.
+
+    Attributes
+    ----------
+    n_chains, n_sweeps : int
+        Chains of the machine from whose means they are taken, and their sweeps.
+    n_mean_field : int
+        Mean-field iterations for the start of a posterior.
+    n_means : int
+        Draws that means of mean field count as.
+    """
+
+    n_chains: int = 100
+    n_sweeps: int = 50
+    n_mean_field: int = 30
+    n_means: int = 1000
+
+
+START = PathStart()
 
 
 def new_path(model, params, rng, X=None):
@@ -44,16 +63,17 @@ class GraphPath:
     def __init__(self, model, params, rng, X=None):
         self.model, self.params, self.X = model, params, X
         if X is None:
-            chains = model.new_chains(100, rng)
-            moments = model.gibbs(params, chains, SWEEPS, draw_seed(rng))
+            chains = model.new_chains(START.n_chains, rng)
+            moments = model.gibbs(params, chains, START.n_sweeps, draw_seed(rng))
             self.free = model.order
-            logits = _logits(moments.values[: model.n_units], 100)
+            logits = _logits(moments.values[: model.n_units], START.n_chains)
             self.logits = logits.astype(np.float32)[:, None]
         else:
-            means = model.posterior_mean_field(params, X, None, MEAN_FIELD).means
+            steps = START.n_mean_field
+            means = model.posterior_mean_field(params, X, None, steps).means
             self.free = model.hidden_order
             self.logits = np.zeros(means.shape, np.float32)
-            self.logits[model.hidden] = _logits(means[model.hidden], 1000)
+            self.logits[model.hidden] = _logits(means[model.hidden], START.n_means)
 
     def start(self, n, rng):
         """Draw n states and return the log-normalisation of the first point."""
@@ -119,17 +139,17 @@ class LayerPath:
         self.biases = model.layout.even_biases(params)
         if X is None:
             self.first = 0
-            chains = model.new_chains(100, rng, params)
-            moments = model.gibbs(params, chains, SWEEPS, draw_seed(rng)).values
+            chains = model.new_chains(START.n_chains, rng, params)
+            moments = model.gibbs(params, chains, START.n_sweeps, draw_seed(rng)).values
             even = self._logits_of_even(moments)
-            odd = _logits(model.layout.odd_biases(moments), 100)
+            odd = _logits(model.layout.odd_biases(moments), START.n_chains)
             self.even, self.odd = even[None, :], odd[None, :]
         else:
             self.first = model.n_visible
             X = self.operations.astype(X, narrow)
-            even, odd = model.mean_field(params, X, None, MEAN_FIELD)
-            self.even = _logits(even[:, self.first :], 1000)
-            self.odd = _logits(odd, 1000)
+            even, odd = model.mean_field(params, X, None, START.n_mean_field)
+            self.even = _logits(even[:, self.first :], START.n_means)
+            self.odd = _logits(odd, START.n_means)
         # Gaussian units start as standard normal ones.
         layout = model.layout
         self.n_normal = layout.n_normal if X is None else 0
@@ -143,10 +163,10 @@ class LayerPath:
         layout = self.model.layout
         means = self.operations.copy(layout.even_biases(statistics))
         means[: layout.n_normal] = 0.5
-        logits = _logits(means, 100)
+        logits = _logits(means, START.n_chains)
         if layout.groups:
-            grouped = layout.visible_blocks[-1].columns
-            logits[grouped] = np.log((means[grouped] * 100.0 + 0.5) / 101.0)
+            grouped, n = layout.visible_blocks[-1].columns, float(START.n_chains)
+            logits[grouped] = np.log((means[grouped] * n + 0.5) / (n + 1.0))
         return logits
 
     def start(self, n, rng):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -33,13 +34,28 @@ from sktem.progress import counted
 __all__ = ["PartitionBracket", "bracket_log_partition", "log_sum_over", "shifted"]
 
 LABEL = "Temperatures of reverse annealed importance sampling"
-#: Standard errors between an estimate and its end of a bracket, and between two
-#: estimates that disagree.
-MARGIN, DISAGREEMENT = 2.0, 3.0
-#: Standard errors of the nearer end by which an estimate is beyond both of them.
-BEYOND = 1.0
-#: Effective sample size, as a share of the runs, below which an end is not trusted.
-TRUSTED_SHARE = 0.25
+
+
+class BracketRule(NamedTuple):
+    """Disagreements by which a bracket is in doubt.
+
+    Attributes
+    ----------
+    margin : float
+        Standard errors between an estimate and its end of a bracket.
+    disagreement : float
+        Standard errors between two estimates that disagree.
+    beyond : float
+        Standard errors of the nearer end by which an estimate is beyond both of them.
+    trusted_share : float
+        Effective sample size, as a share of the runs, below which an end is not
+        trusted.
+    """
+
+    margin: float = 2.0
+    disagreement: float = 3.0
+    beyond: float = 1.0
+    trusted_share: float = 0.25
 
 
 @dataclass(frozen=True)
@@ -63,23 +79,25 @@ class PartitionBracket:
     forward: AISResult
     reverse: AISResult
     least: float = float("-inf")
+    rule: ClassVar[BracketRule] = BracketRule()
 
     @property
     def _crossed(self) -> bool:
         """Whether the reverse estimate is the lower one, beyond both errors."""
-        return _bound(self.reverse, MARGIN) < _bound(self.forward, -MARGIN)
+        margin = self.rule.margin
+        return _bound(self.reverse, margin) < _bound(self.forward, -margin)
 
     @property
     def lower(self) -> float:
         """The forward estimate less two standard errors; the lower end if crossed."""
         end = self.reverse if self._crossed else self.forward
-        return min(max(_bound(end, -MARGIN), self.least), self.value)
+        return min(max(_bound(end, -self.rule.margin), self.least), self.value)
 
     @property
     def upper(self) -> float:
         """The reverse estimate plus two standard errors; the upper end if crossed."""
         end = self.forward if self._crossed else self.reverse
-        return max(_bound(end, MARGIN), self.value)
+        return max(_bound(end, self.rule.margin), self.value)
 
     @property
     def effective_sample_size(self) -> float:
@@ -108,8 +126,9 @@ class PartitionBracket:
     @property
     def _chains_have_missed(self) -> bool:
         """Whether forward runs that can be trusted find more than the reverse ones."""
-        sure = self.forward.effective_sample_size >= TRUSTED_SHARE * self.n_runs
-        return sure and self._gap < -DISAGREEMENT
+        trusted = self.rule.trusted_share * self.n_runs
+        sure = self.forward.effective_sample_size >= trusted
+        return sure and self._gap < -self.rule.disagreement
 
     @property
     def _stands_apart(self) -> bool:
@@ -125,12 +144,12 @@ class PartitionBracket:
             )
         if far < 0:
             near, far = -far, -near
-        return bool(near > BEYOND and far > DISAGREEMENT)
+        return bool(near > self.rule.beyond and far > self.rule.disagreement)
 
     @property
     def doubt(self) -> str:
         """Reason not to trust the estimate, empty if there is none."""
-        if self.least >= max(self.value, _bound(self.forward, DISAGREEMENT)):
+        if self.least >= max(self.value, _bound(self.forward, self.rule.disagreement)):
             return (
                 "the runs have missed states that chains of the machine are in, which "
                 f"alone have {self.least:.6g}; increase n_temperatures"
@@ -140,12 +159,12 @@ class PartitionBracket:
                 "the chains that reverse runs began with have missed a part of the "
                 "states, as chains do that stay in one mode; trust the forward estimate"
             )
-        if self._stands_apart or not self._gap <= DISAGREEMENT:
+        if self._stands_apart or not self._gap <= self.rule.disagreement:
             return (
                 "the runs are too short (increase n_temperatures), or the chains that "
                 "reverse runs began with have missed a part of the states"
             )
-        if self.effective_sample_size < TRUSTED_SHARE * self.n_runs:
+        if self.effective_sample_size < self.rule.trusted_share * self.n_runs:
             return "the runs are too short; increase n_temperatures"
         if self._crossed:
             return "the ends are on the wrong sides; increase n_temperatures or n_runs"
@@ -227,7 +246,7 @@ def bracket_log_partition(
     )
     if bracket._chains_have_missed:
         value, error = forward.value, forward.standard_error
-    if bracket.least > value + MARGIN * error:
+    if bracket.least > value + bracket.rule.margin * error:
         value, error = bracket.least, max(error, bracket.least - value)
     return replace(bracket, value=value, standard_error=error)
 

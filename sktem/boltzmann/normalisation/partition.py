@@ -14,7 +14,6 @@ from sktem.boltzmann.normalisation.ais import (
     annealed_importance_sampling,
 )
 from sktem.boltzmann.normalisation.brackets import (
-    TRUSTED_SHARE,
     PartitionBracket,
     bracket_log_partition,
 )
@@ -366,7 +365,8 @@ class LogPartition:
 
 def _warn_of_few(estimate):
     """Warn if few runs carry an estimate of log Z."""
-    if estimate.effective_sample_size >= TRUSTED_SHARE * estimate.n_runs:
+    trusted = PartitionBracket.rule.trusted_share * estimate.n_runs
+    if estimate.effective_sample_size >= trusted:
         return
     warn_user(
         f"The estimate of log Z, {estimate.value:.6g}, rests on "

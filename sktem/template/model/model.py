@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -20,15 +21,27 @@ from sktem.template.model.statistics import feasible, split, sum_statistics
 
 __all__ = ["DeformableTemplateModel", "TemplateParams"]
 
-#: Transitions after which the labels of a mixture are free; until then they are those
-#: of the start, so that every template learns what belongs to it first.
-FROZEN = 50
 
-#: Passes of EM over the covariance of deformations in an M-step with nuisances.
-COVARIANCE_PASSES = 3
+class MixtureRule(NamedTuple):
+    """Labels of a mixture of templates, and M-steps with nuisances.
 
-#: Shares below this do not change the statistics.
-LEAST_SHARE = 1e-10
+    Attributes
+    ----------
+    frozen : int
+        Transitions after which the labels of a mixture are free; until then they are
+        those of the start, so that every template learns what belongs to it first.
+    covariance_passes : int
+        Passes of EM over the covariance of deformations in an M-step with nuisances.
+    least_share : float
+        Shares below this do not change the statistics.
+    """
+
+    frozen: int = 50
+    covariance_passes: int = 3
+    least_share: float = 1e-10
+
+
+RULE = MixtureRule()
 
 
 class DeformableTemplateModel(LatentModel):
@@ -186,7 +199,7 @@ class DeformableTemplateModel(LatentModel):
 
     def _covariance(self, covariance, averages, count):
         """Return the next covariance of deformations, and whether it was floored."""
-        passes = 1 if self.nuisances is None else COVARIANCE_PASSES
+        passes = 1 if self.nuisances is None else RULE.covariance_passes
         outer = averages.outer
         for _ in range(passes):
             if self.nuisances is not None:
@@ -295,7 +308,8 @@ class DeformableTemplateModel(LatentModel):
         sums = []
         for t in range(self.n_components):
             masses = weights * shares[:, t]
-            rows = np.flatnonzero(np.abs(masses) > LEAST_SHARE * np.abs(weights).max())
+            least = RULE.least_share * np.abs(weights).max()
+            rows = np.flatnonzero(np.abs(masses) > least)
             sums.append(
                 sum_statistics(
                     self.grid, X, deformations[:, t], masses, rows, self.n_jobs, light
@@ -397,7 +411,7 @@ class DeformableTemplateModel(LatentModel):
             lit, Z_now = self.lit(params), states.position[:, 0]
             states.light[:, 0] = lit.draw(X, Z_now, seed, numbers)
         if T > 1:
-            free = np.flatnonzero(states.transitions.min(axis=1) > FROZEN)
+            free = np.flatnonzero(states.transitions.min(axis=1) > RULE.frozen)
             if len(free):
                 positions = Z[free]
                 self.update_shares(X[free], positions, params)

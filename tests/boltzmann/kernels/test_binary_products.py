@@ -16,9 +16,7 @@ from sktem.boltzmann.kernels.binary_products import (
 )
 from sktem.boltzmann.machines.layer_operations import (
     COMPILED,
-    FEWEST_CODED,
-    NARROWEST_CODED,
-    SHALLOWEST_CODED,
+    SIZES,
     _coded_product,
     _suits_codes,
 )
@@ -93,7 +91,7 @@ def test_shapes_that_do_not_fit():
             coded_product(*arguments)
 
 
-SIZES = (FEWEST_CODED, SHALLOWEST_CODED + 5, NARROWEST_CODED + 3)
+SIZES = (SIZES.fewest_coded, SIZES.shallowest_coded + 5, SIZES.narrowest_coded + 3)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

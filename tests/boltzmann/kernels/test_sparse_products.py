@@ -11,9 +11,12 @@ from sktem.boltzmann.kernels.sparse_products import (
 )
 from sktem.boltzmann.machines.layer_operations import (
     COMPILED,
-    SPARSE_SHARE,
+    SIZES,
     _sparse_product,
 )
+
+#: Share of entries that are not zero, at most.
+LIMIT = SIZES.sparse_share
 
 
 def problem(share, shape=(50, 400), width=130, seed=0):
@@ -44,12 +47,12 @@ def test_lists_and_products(share, n):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("share", [0.1, 0.9 * SPARSE_SHARE, 1.1 * SPARSE_SHARE, 1.0])
+@pytest.mark.parametrize("share", [0.1, 0.9 * LIMIT, 1.1 * LIMIT, 1.0])
 def test_the_choice_does_not_show(share, order):
     a, b = problem(share)
     a = np.asarray(a, order=order)
     out = np.empty((50, 130), np.float32)
-    assert _sparse_product(a, b, out) == (np.count_nonzero(a) <= SPARSE_SHARE * a.size)
+    assert _sparse_product(a, b, out) == (np.count_nonzero(a) <= LIMIT * a.size)
     np.testing.assert_allclose(COMPILED.product(a, b), a @ b, atol=1e-4)
     into = np.empty_like(out)
     assert COMPILED.product(a, b, into) is into
