@@ -11,6 +11,7 @@ import numpy as np
 
 from sktem.choices import did_you_mean
 from sktem.compartments.gradients import gradient
+from sktem.compartments.integration import TIGHT
 from sktem.compartments.records import Records, read_nonmem
 from sktem.compartments.schedules import DOSING, dosing_of, most_steps, steps_of
 from sktem.exceptions import FitWarning, warn_user
@@ -132,10 +133,16 @@ class CompartmentModel(ABC):
 
     @property
     def tolerance(self) -> float:
-        """Relative tolerance of the integration of predictions, 0 without any."""
+        """Relative error by which predictions jump where steps change, 0 without any.
+
+        It is the tolerance of the integration; of copies in step, that of those which
+        cannot be.
+        """
         if self.model is not None:
             return self.model.tolerance
-        return 0.0 if self.has_closed_form else self.rtol
+        if self.has_closed_form:
+            return 0.0
+        return self.rtol if self.n_in_step == 1 else min(self.rtol, TIGHT)
 
     @property
     def hindrance(self) -> str:

@@ -19,7 +19,7 @@ from sktem.compartments.functions import (
     compiled_rhs,
     outside_of,
 )
-from sktem.compartments.integration import TIGHT, integrated
+from sktem.compartments.integration import integrated
 from sktem.compartments.linear_forms import linear_equations
 from sktem.compartments.models import SolvedModel
 from sktem.compartments.scipy_amounts import SciPySolver
@@ -73,7 +73,7 @@ class ODE(SolvedModel):
         state. Both are compiled with ``rhs``; where that is not compiled they are
         "DOP853" and "LSODA" of ``scipy.integrate``. Linear equations need neither.
     rtol : float, default=1e-8
-        Relative tolerance of a step. Fits end by Newton steps where it is 1e-6 or less.
+        Relative tolerance of a step.
     atol : float, default=1e-10
         Absolute tolerance of a step, as a share of the largest amount of a subject so
         far.
@@ -176,8 +176,8 @@ class ODE(SolvedModel):
 
     @property
     def tolerance(self) -> float:
-        """Relative tolerance of the integration, 0 for linear equations."""
-        return 0.0 if self._is_linear else self.rtol
+        """Relative error of jumps of predictions, 0 for linear equations."""
+        return 0.0 if self._is_linear else super().tolerance
 
     @property
     def hindrance(self) -> str:
@@ -229,8 +229,8 @@ class ODE(SolvedModel):
         if equations is None:
             compiled = self._compiled_rhs(values[0])
             if not compiled:
-                rtol = self.rtol if self.n_in_step == 1 else min(self.rtol, TIGHT)
-                solver = SciPySolver(self, SCIPY_METHODS[self.method], rtol)
+                method = SCIPY_METHODS[self.method]
+                solver = SciPySolver(self, method, self.tolerance)
                 return solver.amounts(steps, values, initial, psi)
         else:
             compiled = address_of(matrix_exponential.unused)

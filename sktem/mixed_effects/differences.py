@@ -24,14 +24,14 @@ class DifferenceRule(NamedTuple):
     def step(self, structure) -> float:
         """Return the step for a structural model.
 
-        Steps of an integration change with the parameters, so that log-likelihoods have
-        errors of the size of its tolerance: the fourth root of these balances them with
-        what the difference leaves out.
+        Where steps of an integration change with the parameters, log-likelihoods jump
+        by errors of the size of its tolerance: the fourth root of these balances them
+        with what the difference leaves out.
         """
         return max(self.least, min(_tolerance(structure), self.coarse) ** 0.25)
 
     def is_lost(self, structure) -> bool:
-        """Return whether the integration of a model is too coarse for differences."""
+        """Return whether jumps are too large for differences."""
         return _tolerance(structure) > self.coarse
 
 
@@ -40,5 +40,5 @@ DIFFERENCES = DifferenceRule()
 
 
 def _tolerance(structure) -> float:
-    """Return the relative tolerance of the integration of predictions, 0 without."""
+    """Return the relative error of jumps of predictions, 0 without any."""
     return getattr(structure, "tolerance", 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 
 import numpy as np
 
@@ -167,6 +168,32 @@ class NonlinearMixedEffectsModel(LatentModel):
             return None
         return closed
 
+    def in_step(self, count):
+        """Return the model whose chains of a subject are integrated in step.
+
+        Differences between them have no noise of steps of integration that change.
+
+        Parameters
+        ----------
+        count : int
+            Consecutive chains, or parameters of them, that have the steps of the first.
+
+        Returns
+        -------
+        NonlinearMixedEffectsModel
+            This model, where predictions are not integrated.
+        """
+        if count == 1 or not getattr(self.structure, "tolerance", 0.0):
+            return self
+        other = copy(self)
+        other.structure = self.structure.in_step(count)
+        return other
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether chains are integrated in step."""
+        return getattr(self.structure, "n_in_step", 1) > 1
+
     # -------------------------------------------------------------------- densities
 
     def prior_moments(self, X, params):
@@ -228,7 +255,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         """
         with np.errstate(all="ignore"):
             if X.events is not None:
-                compiled = self._compiled(X, self.start._replace(numeric=numeric))
+                compiled = self.compiled(X, self.start._replace(numeric=numeric))
                 if compiled is not None:
                     return compiled.predictions(Z)
                 rows = X.events.rows
@@ -345,8 +372,21 @@ class NonlinearMixedEffectsModel(LatentModel):
         rest = error.weighted(X.y, f, g)
         return rest if X.censored is None else np.where(X.censored == 0, rest, np.nan)
 
-    def _compiled(self, X, params):
-        """Return the subjects for compiled code, None where it has no such model."""
+    def compiled(self, X, params):
+        """Return the subjects for compiled code.
+
+        Parameters
+        ----------
+        X : GroupedRows
+            Subjects.
+        params : MixedEffectsParams
+            Parameters.
+
+        Returns
+        -------
+        CompiledSubjects or None
+            The subjects, None where compiled code does not know the model.
+        """
         return CompiledSubjects.of(self, X, params)
 
     def log_conditional(self, X, Z, params):
@@ -366,7 +406,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         ndarray of shape (n_subjects,) or (n_subjects, n_chains)
             Log-likelihoods.
         """
-        compiled = self._compiled(X, params)
+        compiled = self.compiled(X, params)
         if compiled is not None and compiled.has_density:
             values = compiled.log_likelihoods(Z)
             return np.where(np.isnan(values), -np.inf, values)
@@ -374,31 +414,6 @@ class NonlinearMixedEffectsModel(LatentModel):
         flat = Z.reshape(len(rows), Z.shape[-1])
         values = self.row_log_likelihood(rows, flat, params.sigma, params.numeric)
         return rows.sums(values).reshape(Z.shape[:-1])
-
-    def log_conditionals(self, X, Z, several):
-        """Return ``log_conditional`` at several parameters, the latents being the same.
-
-        Parameters
-        ----------
-        X : GroupedRows
-            Subjects.
-        Z : ndarray of shape (n_subjects, n_chains, d)
-            Random parameters.
-        several : list of MixedEffectsParams
-            Parameters, which differ in those without a closed-form M-step.
-
-        Returns
-        -------
-        ndarray of shape (n_subjects, n_chains, n_parameters)
-            Log-likelihoods.
-        """
-        errors_only = all(entry.kind == "residual" for entry in self.design.numeric)
-        compiled = self._compiled(X, several[0]) if errors_only else None
-        if compiled is None or not compiled.has_density:
-            return np.stack([self.log_conditional(X, Z, p) for p in several], axis=-1)
-        errors = np.array([params.sigma for params in several])
-        values = compiled.log_likelihoods_of_errors(Z, errors)
-        return np.where(np.isnan(values), -np.inf, values)
 
     def log_prior(self, X, Z, params):
         """Return the log-density of the random parameters.
@@ -437,14 +452,13 @@ class NonlinearMixedEffectsModel(LatentModel):
             return gradient + _supplied_gradient(self, X, Z, params)
         step = 1e-5 * np.sqrt((root**2).sum(axis=1))
         step = np.maximum(step, 1e-9 * np.abs(means).max(axis=0, initial=0.0))
-        for j in range(Z.shape[1]):
-            shift = np.zeros(Z.shape[1])
-            shift[j] = step[j]
-            with np.errstate(invalid="ignore"):
-                above = self.log_conditional(X, Z + shift, params)
-                below = self.log_conditional(X, Z - shift, params)
-                gradient[:, j] += (above - below) / (2 * step[j])
-        return gradient
+        axes = np.diag(step)
+        places = Z[:, None] + np.concatenate([axes, -axes])
+        model = self.in_step(places.shape[1])
+        with np.errstate(invalid="ignore"):
+            logs = model.log_conditional(X, places, params)
+            above, below = np.split(logs, 2, axis=1)
+            return gradient + (above - below) / (2 * step)
 
     # ------------------------------------------------------------------------- walk
 
@@ -471,7 +485,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         tuple of (ndarray, ndarray) or None
             New chains, and how often each move was accepted.
         """
-        compiled = self._compiled(X, params)
+        compiled = self.compiled(X, params)
         if compiled is None or not compiled.has_density:
             return None
         prior = self.prior_moments(X, params)
@@ -514,7 +528,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         """
         if self.error is None or self.error.closed_form is None:
             return np.zeros(Z.shape[:-1])
-        compiled = self._compiled(X, self.start._replace(numeric=numeric))
+        compiled = self.compiled(X, self.start._replace(numeric=numeric))
         if compiled is not None and compiled.has_density:
             return compiled.residual_sums(Z)
         rows = X if Z.ndim == 2 else X.repeat(Z.shape[1])

@@ -9,7 +9,6 @@ import numpy as np
 
 from sktem.loop.state import Phase, RunState
 from sktem.mixed_effects.ascent import can_climb
-from sktem.mixed_effects.differences import DIFFERENCES
 from sktem.mixed_effects.last_climb import LastClimb
 from sktem.mixed_effects.path import Path, complete_data_errors
 from sktem.mixed_effects.unusual_fits import inseparable
@@ -186,7 +185,7 @@ class MixedEffectsRun:
 
     def _can_climb(self):
         n, model = len(self.problem.rows), self.problem.model
-        if not self.tol or DIFFERENCES.is_lost(model.structure):
+        if not self.tol:
             return False
         return can_climb(n, model.design.n_latents, len(model.design.numeric))
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2
 
-from sktem.mixed_effects.differences import DIFFERENCES
 from sktem.mixed_effects.doubtful_values import (
     doubtful_columns,
     doubtful_values,
@@ -103,12 +102,6 @@ def unusual(problem, state):
     design, params = model.design, state.params
     random = [design.names[p] for p in design.latents]
     messages = _about_data(problem, state)
-    if DIFFERENCES.is_lost(model.structure):
-        messages.append(
-            "The model is integrated too coarsely for differences of its likelihood, "
-            "so that the fit ends without Newton steps: have an rtol of "
-            f"{DIFFERENCES.coarse:g} or less."
-        )
     free = [random[j] for j in design.free_variances]
     if free and len(rows) == 1:
         messages.append(

@@ -315,7 +315,7 @@ def test_compiled_predictions_with_and_without_steady_states(steady, has_lag):
     assert rows.events.records.has_steady_states == bool(steady)
     for some in (rows, rows[np.array([0, 2])], rows[np.array([1])]):
         means = model.prior_moments(some, fitted.params)[0]
-        assert model._compiled(some, fitted.params) is not None
+        assert model.compiled(some, fitted.params) is not None
         found = model.predict_rows(some, means, fitted.params.numeric)
         psi = model.individual_parameters(some, means, fitted.params.numeric, True)
         data = some.events.records

@@ -161,6 +161,7 @@ def _widened(model, X, params, Z, value, roots):
 def _derivatives(model, X, params, Z, units):
     """Return values, slopes and Hessians by differences, in units of the prior."""
     n, d = Z.shape
+    model = model.in_step(1 + d * (d + 1))
     step = DIFFERENCES.step(model.structure)
     slope, hessian = np.empty((n, d)), np.empty((n, d, d))
     lower, upper = np.tril_indices(d, -1)
@@ -188,6 +189,8 @@ def _at_shifts(model, X, params, Z, shifts):
     """Return log-joint densities at all shifts, of the shape (n_shifts, n)."""
     log_densities = np.empty((len(shifts), len(Z)))
     at_once = max(1, min(len(shifts), MODES.rows_at_once // len(X.y)))
+    if model.is_in_step:
+        at_once = len(shifts)
     for start in range(0, len(shifts), at_once):
         part = shifts[start : start + at_once]
         values = model.log_joint(X, Z[:, None] + part, params)

@@ -37,14 +37,15 @@ class LinearRows(NamedTuple):
     def of(cls, model, params, X, modes) -> LinearRows:
         """Return the rows of subjects in memory."""
         means, root = model.prior_moments(X, params)
-        f = model.predict_rows(X, modes, params.numeric)
+        d = modes.shape[1]
+        model = model.in_step(1 + 2 * d)
         step = 0.1 * DIFFERENCES.step(model.structure) * np.sqrt((root**2).sum(axis=1))
         step = np.maximum(step, 1e-9 * np.abs(modes).max(axis=0, initial=0.0))
-        slopes = np.empty((len(X.y), modes.shape[1]))
-        for j, shift in enumerate(np.diag(step)):
-            above = model.predict_rows(X, modes + shift, params.numeric)
-            below = model.predict_rows(X, modes - shift, params.numeric)
-            slopes[:, j] = (above - below) / (2 * step[j])
+        axes = np.diag(step)
+        places = modes[:, None] + np.concatenate([np.zeros((1, d)), axes, -axes])
+        predictions = _predicted(model, X, places, params.numeric)
+        f, above, below = np.split(predictions, [1, 1 + d], axis=1)
+        f, slopes = f[:, 0], (above - below) / (2 * step)
         error = model.error.on(X)
         g = error.standard_deviation(f, params.sigma, model.least_prediction)
         logs = np.broadcast_to(error.on_logarithms, len(f))
@@ -58,6 +59,16 @@ class LinearRows(NamedTuple):
         """Return the covariance of some rows of a subject."""
         slopes = self.slopes[rows]
         return slopes @ slopes.T + np.diag(self.deviations[rows] ** 2)
+
+
+def _predicted(model, X, Z, numeric):
+    """Return the predictions of rows at several places, of shape (n_rows, n_places)."""
+    n_places = Z.shape[1]
+    copies = X.repeat(n_places)
+    f = model.predict_rows(copies, Z.reshape(-1, Z.shape[2]), numeric)
+    first = copies.offsets[:-1].reshape(-1, n_places)[X.subject_of_row]
+    within = np.arange(len(X.y)) - X.offsets[:-1][X.subject_of_row]
+    return f[first + within[:, None]]
 
 
 def linearized_log_likelihood(model, X, params, modes):

@@ -13,6 +13,10 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     DRAWS_AT_ONCE,
     ImportanceDraws,
 )
+from sktem.mixed_effects.inference.several_parameters import (
+    log_conditionals,
+    residual_sums,
+)
 from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.progress import counted
@@ -152,10 +156,9 @@ def _prior_part(vector, rows, Z, params, w):
 
 def _observation_part(vector, rows, Z, params, w):
     """Return slopes and the Hessian in numeric and residual parameters."""
-    model, closed, values = vector.model, vector.closed, vector.of(params)
-    k = len(params.numeric)
+    closed, values, k = vector.closed, vector.of(params), len(params.numeric)
+    model = vector.model.in_step(1 + k * (k + 1))
     steps = DIFFERENCES.step(model.structure) * vector.units(params)[vector.numeric]
-
     pairs = [(e, g) for e in range(k) for g in range(e)]
     axes = np.diag(steps)
     shifts = [*axes, *-axes]
@@ -168,7 +171,7 @@ def _observation_part(vector, rows, Z, params, w):
     slopes, hessian = np.zeros((len(w), k)), np.zeros((k, k))
     if k:
         # Where there is no density the weight is zero, and differences stay finite.
-        logs = model.log_conditionals(rows, Z, changed).reshape(len(w), -1)
+        logs = log_conditionals(model, rows, Z, changed).reshape(len(w), -1)
         logs = np.maximum(logs, -1e100)
         ends = np.cumsum([1, k, k, len(pairs)])
         centre, above, below, both, neither = np.split(logs, ends, axis=1)
@@ -180,13 +183,11 @@ def _observation_part(vector, rows, Z, params, w):
             hessian[e, g] = hessian[g, e] = mixed
     if not closed:
         return slopes, hessian
-    squares, columns = model.residual_sums(rows, Z, params.numeric).ravel(), []
-    for above, below, step in zip(changed[1:], changed[k + 1 :], steps, strict=False):
-        more, less = (
-            model.residual_sums(rows, Z, end.numeric).ravel() for end in (above, below)
-        )
-        columns.append((more - less) / (2 * step))
-    turns = np.reshape(columns, (k, len(w))).T
+    if not model.is_in_step:  # whose predictions are known only together
+        changed = changed[: 1 + 2 * k]
+    sums = residual_sums(model, rows, Z, changed).reshape(len(w), -1)
+    squares = sums[:, 0]
+    turns = (sums[:, 1 : k + 1] - sums[:, k + 1 : 2 * k + 1]) / (2 * steps)
     size, lengths = params.sigma[closed[0]], np.repeat(rows.lengths, Z.shape[1])
     residual_slope = squares / size**3 - lengths / size
     curve = w @ (lengths / size**2 - 3 * squares / size**4)

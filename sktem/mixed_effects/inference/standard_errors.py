@@ -123,7 +123,7 @@ def standard_errors(fitted, method, n_draws):
     names = np.array(vector.names)
     unusual = _unusual(
         names, observed.is_held, errors, relative, observed.promise,
-        DIFFERENCES.is_lost(fitted.model.structure),
+        method != "louis" and DIFFERENCES.is_lost(fitted.model.structure),
     )  # fmt: skip
     errors = np.where(relative > ERRORS.largest_error, np.nan, errors)
     of_errors = relative * errors
@@ -232,7 +232,7 @@ def _unusual(names, is_held, errors, relative, promise, is_coarse):
     if is_coarse:
         parts.append(
             "the model is integrated too coarsely for differences of its likelihood: "
-            "have a smaller rtol, such as 1e-8"
+            'have method="louis", or a smaller rtol, such as 1e-8'
         )
     if promise > ERRORS.promise:
         parts.append(
