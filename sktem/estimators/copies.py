@@ -10,7 +10,14 @@ from sktem.exceptions import FitWarning, warn_user
 from sktem.kernels.blocks import rows_per_block
 from sktem.rows.held import carrier_of
 
-__all__ = ["copies_of_each", "counts_of_equal", "row_keys", "warn_of_copied_rows"]
+__all__ = [
+    "COUNTED",
+    "COUNTED_ONCE",
+    "copies_of_each",
+    "counts_of_equal",
+    "row_keys",
+    "warn_of_copied_rows",
+]
 
 
 class CopyRule(NamedTuple):
@@ -102,16 +109,26 @@ def copies_of_each(*columns, rule: CopyRule = COPY_RULE) -> float:
     return n / n_distinct if sum(identifying) > 1 else 1.0
 
 
-def warn_of_copied_rows(*columns) -> None:
-    """Warn of copies of rows, each of which counts as an observation."""
+COUNTED = (
+    "a fit counts copies as observations and is too sure of them. Keep one of equal "
+    "rows, or ignore this if copies stand for weights"
+)
+COUNTED_ONCE = (
+    "the penalty is chosen as if they were there once, and a fit is the less sure of "
+    "them. Ignore this if they are copies; pass sample_weight if they stand for weights"
+)
+
+
+def warn_of_copied_rows(*columns, consequence: str = COUNTED) -> float:
+    """Warn of copies of rows, and return how often distinct rows occur."""
     arrays = [carrier_of(part).array for part in columns]
     if any(part is None or part.dtype.kind not in "fiub" for part in arrays):
-        return
+        return 1.0
     n_copies = copies_of_each(*arrays)
     if n_copies > 1:
         warn_user(
-            f"Distinct rows occur about {n_copies:.3g} times each, as in no sample: a "
-            "fit counts copies as observations and is too sure of them. Keep one of "
-            "equal rows, or ignore this if copies stand for weights.",
+            f"Distinct rows occur about {n_copies:.3g} times each, as in no sample: "
+            f"{consequence}.",
             FitWarning,
         )
+    return n_copies

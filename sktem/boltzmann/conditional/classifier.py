@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sktem.boltzmann.conditional.conditional_machines import (
 from sktem.boltzmann.conditional.decays import DecaySearch
 from sktem.boltzmann.conditional.face import ConditionalEstimator
 from sktem.boltzmann.conditional.labels import Labels
+from sktem.boltzmann.conditional.peers import PEERS, bayes_losses
 from sktem.boltzmann.learning.row_weights import (
     column_scaling,
     shared_rows,
@@ -28,9 +30,10 @@ from sktem.boltzmann.learning.row_weights import (
 from sktem.boltzmann.learning.state import StepMemory
 from sktem.boltzmann.learning.steps import AdaptedSteps
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.copies import warn_of_copied_rows
+from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
+from sktem.exceptions import FitWarning
 from sktem.validation import validate_data
 
 __all__ = ["BoltzmannMachineClassifier"]
@@ -209,7 +212,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         X, y, shares, n_rows = self._checked(X, y, sample_weight, reset=True)
         self._warn_of_small_weights(len(X), n_rows)
         if sample_weight is None:
-            warn_of_copied_rows(X, y)
+            n_rows /= self._warned_copies(X, y)
         labels, (centre, scale) = Labels.of(y), column_scaling(X, shares)
         self._warn_of_tails(X, scale)
         rows = ((X - centre) / scale, labels.codes(y), shares)
@@ -318,16 +321,28 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
             return 1 / n_rows
         search = self.decay_search
 
-        def learn(decay, start, *train):
-            machine = self._new_machine(labels, decay)
+        def learn(decay, start, *train, sizes=self.start_sizes[:1]):
+            machine, rng = self._new_machine(labels, decay), np.random.default_rng(seed)
+            starts = [start]
             if start is None:
-                start = machine.start(
-                    *train[1:], np.random.default_rng(seed), self.start_sizes[0]
-                )
-            end = minimised(machine.loss, start, train, search.max_iter, search.tol)
-            return machine, end.x
+                starts = [machine.start(*train[1:], rng, size) for size in sizes]
+            ends = [
+                minimised(machine.loss, start, train, search.max_iter, search.tol)
+                for start in starts
+            ]
+            return machine, min(ends, key=lambda end: end.fun).x
 
-        return search.choose(learn, rows, search.folds_of(X, rows[1], n_rows), n_rows)
+        parts = search.folds_of(X, rows[1], n_rows)
+        decay, logs = search.choose(learn, rows, parts, n_rows)
+        is_judged = not labels.several and n_rows >= PEERS.fewest
+        if is_judged and _doubt_of_labels(rows, -logs, parts):
+            # By the best of as many starts as the fit has.
+            again = replace(search, penalties=(decay * n_rows,))
+            learn_best = partial(learn, sizes=self.start_sizes)
+            _, logs = again.choose(learn_best, rows, parts, n_rows)
+            if doubt := _doubt_of_labels(rows, -logs, parts):
+                warn_user(doubt, FitWarning)
+        return decay
 
     def _learned(self, machine, params, centre, scale, seed):
         """Set the attributes that parameters mean."""
@@ -458,6 +473,24 @@ class FittedConditional:
         """Return labels drawn given inputs."""
         drawn = self.machine.draws(self.params, self._scaled(X), rng)
         return self.machine.labels.decoded(drawn)
+
+
+def _doubt_of_labels(rows, losses, parts) -> str | None:
+    """Return why naive Bayes predicts labels of rows left out better, or None."""
+    X, codes, shares = rows
+    peer = bayes_losses(X, codes[:, 0], shares, parts)
+    judged = np.isfinite(losses) & np.isfinite(peer)
+    if judged.sum() < PEERS.fewest:
+        return None
+    shares, losses, peer = shares_of(shares[judged]), losses[judged], peer[judged]
+    if not PEERS.is_better(losses - peer, shares, PEERS.nats):
+        return None
+    return (
+        f"On rows left out the log-loss is {shares @ losses:.2g}, and that of Gaussian "
+        f"naive Bayes {shares @ peer:.2g}: classes differ by variances or in many "
+        "columns, and the rows are too few to learn that here. Pass more rows, squares "
+        "of the columns beside them, or take GaussianNB."
+    )
 
 
 def _given_classes(classes, y):

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
 from sktem.estimators.copies import copies_of_each
 
-__all__ = ["DecaySearch"]
+__all__ = ["DecayChoice", "DecaySearch"]
+
+
+class DecayChoice(NamedTuple):
+    """A weight decay, with the likelihoods of rows left out.
+
+    Attributes
+    ----------
+    decay : float
+        The weight decay.
+    log_likelihoods : ndarray of shape (n,)
+        Log-likelihood of each row under a fit to other parts; NaN where there is none.
+    """
+
+    decay: float
+    log_likelihoods: Any
 
 
 @dataclass(frozen=True)
@@ -58,7 +74,7 @@ class DecaySearch:
         parts[keys // self.n_folds % every > 0] = -1
         return parts
 
-    def choose(self, learn, rows, parts, n_rows) -> float:
+    def choose(self, learn, rows, parts, n_rows) -> DecayChoice:
         """Return the weight decay under which rows left out are most likely.
 
         Parameters
@@ -75,7 +91,7 @@ class DecaySearch:
 
         Returns
         -------
-        float
+        DecayChoice
             A penalty over the number of rows. It is the largest, unless the gain of
             another is more than its standard error.
         """
@@ -95,9 +111,10 @@ class DecaySearch:
         judged = np.isfinite(scores).all(axis=0)
         mass = shares[judged].sum()
         if not mass > 0:
-            return self.penalties[0] / n_rows
+            return DecayChoice(self.penalties[0] / n_rows, scores[0])
         weights, gains = shares[judged] / mass, scores[:, judged] - scores[0, judged]
         means = gains @ weights
         variances = (gains - means[:, None]) ** 2 @ weights
         sure = means - np.sqrt(variances / (n_rows * mass))
-        return self.penalties[int(sure.argmax())] / n_rows
+        best = int(sure.argmax())
+        return DecayChoice(self.penalties[best] / n_rows, scores[best])

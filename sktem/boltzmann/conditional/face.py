@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.boltzmann.fit_warnings import warn_of_small_weights
 from sktem.choices import KnownParametersMixin, check_number, is_auto
 from sktem.e_step.random import seed_sequence
+from sktem.estimators.copies import COUNTED, COUNTED_ONCE, warn_of_copied_rows
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
@@ -66,6 +67,12 @@ class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEst
         """Warn if weights make many rows count as few to a penalty that counts them."""
         if self.weight_decay == "auto":
             warn_of_small_weights(n_rows, mass)
+
+    def _warned_copies(self, X, y):
+        """Warn of copies of rows, and return how often distinct rows occur."""
+        is_auto = self.weight_decay == "auto"
+        consequence = COUNTED_ONCE if is_auto else COUNTED
+        return warn_of_copied_rows(X, y, consequence=consequence)
 
     def _warn_of_tails(self, X, scale):
         """Warn of inputs whose scales depend on a few rows."""

@@ -52,10 +52,13 @@ class StartRule(NamedTuple):
         Their number, where there are hidden units.
     max_iter : int
         Iterations by which they are compared.
+    steepness : float
+        Root mean square of the slope of a hidden unit's field along scaled inputs.
     """
 
     n_starts: int = 4
     max_iter: int = 150
+    steepness: float = 4.0
 
 
 class RealOutputs:
@@ -72,7 +75,7 @@ class RealOutputs:
     """
 
     #: How rows left out choose a penalty.
-    decay_search = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3), tol=1e-3)
+    decay_search = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03), tol=1e-3)
     starts = StartRule()
 
     def __init__(self, n_inputs, n_hidden, roots, weight_decay):
@@ -94,8 +97,9 @@ class RealOutputs:
         stds = np.sqrt(shares @ (y - X @ line[0] - above) ** 2)
         r[:] = np.clip(1 / np.maximum(stds, 1 / ROOTS.largest), ROOTS.least, self.roots)
         B[:], d[:] = r * line[0], r * above
-        W[:] = rng.standard_normal(W.shape) * 2 / np.sqrt(len(W))
-        c[:] = rng.standard_normal(c.shape)
+        W[:] = rng.standard_normal(W.shape) * self.starts.steepness / np.sqrt(len(W))
+        if len(c):  # they turn on at rows
+            c[:] = -(X[rng.choice(len(X), len(c), p=shares)] * W.T).sum(axis=1)
         V[:] = rng.standard_normal(V.shape) * 0.5 / np.sqrt(max(len(c), 1))
         return params
 
@@ -232,4 +236,5 @@ def learned_decay(sizes: tuple[int, int, Any], rows, unscaled, n_rows, seed) -> 
         return machine, machine.learned(start, train, search.max_iter, search.tol).x
 
     X, y = unscaled
-    return search.choose(learn, rows, search.folds_of(X, y, n_rows), n_rows)
+    parts = search.folds_of(X, y, n_rows)
+    return search.choose(learn, rows, parts, n_rows).decay

@@ -12,15 +12,19 @@ from sklearn.utils import check_array, check_consistent_length
 from sktem.boltzmann.calls import one_blas_thread
 from sktem.boltzmann.conditional.conditional_machines import LIMITS
 from sktem.boltzmann.conditional.face import DOUBTS, ConditionalEstimator
+from sktem.boltzmann.conditional.peers import PEERS, judged_rows, ridge_errors
 from sktem.boltzmann.conditional.real_outputs import (
     ROOTS,
     RealOutputs,
     largest_roots,
     learned_decay,
 )
-from sktem.boltzmann.learning.row_weights import column_scaling, shared_rows
+from sktem.boltzmann.learning.row_weights import (
+    column_scaling,
+    shared_rows,
+    shares_of,
+)
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.copies import warn_of_copied_rows
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
@@ -51,10 +55,11 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
     weight_decay : float or "auto", default="auto"
         Strength of the L2 penalty on W and U, beside the mean log-likelihood of a row.
         The line has none. Columns and outputs are centred and scaled inside. "auto" is
-        the number among 30, 10, 3, 1 and 0.3, over the number of rows, under which
-        rows left out are most likely, in five parts of up to about 1,000 rows in all;
-        it takes some times as long as the fit. With the largest of them, which stands
-        where others do not gain more than a standard error, hidden units hardly count.
+        the number among 30, 10, 3, 1, 0.3, 0.1 and 0.03, over the number of rows, under
+        which rows left out are most likely, in five parts of up to about 1,000 rows in
+        all; it takes some times as long as the fit. With the largest of them, which
+        stands where others do not gain more than a standard error, hidden units hardly
+        count.
     max_iter : int, default=5000
         Most iterations.
     tol : float, default=1e-4
@@ -155,8 +160,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         )
         X, y, shares, n_rows = shared_rows(X, y.astype(np.float64), sample_weight)
         self._warn_of_small_weights(len(X), n_rows)
-        if sample_weight is None:
-            warn_of_copied_rows(X, y)
+        n_copies = 1.0 if sample_weight is not None else self._warned_copies(X, y)
         outputs = y.reshape(len(y), -1)
         inside, outside = column_scaling(X, shares), column_scaling(outputs, shares)
         self._warn_of_tails(X, inside[1])
@@ -167,7 +171,8 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         if decay == "auto":
             decay = 0.0
             if self.n_hidden:
-                decay = learned_decay(sizes, rows, (X, outputs), n_rows, seed)
+                n_distinct = n_rows / n_copies
+                decay = learned_decay(sizes, rows, (X, outputs), n_distinct, seed)
         machine = RealOutputs(*sizes, float(decay))
         rng, most = np.random.default_rng(seed), int(self.max_iter)
         optimum = machine.learned_from_best(rng, rows, most, self.tol)
@@ -179,7 +184,10 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         self._conclude(objective, optimum.nit, gradient)
         self._warn_of_noise(outputs)
         self._warn_of_errors(X, y, shares)
-        self._warn_of_few_rows(1 / float(shares @ shares), 1 + X.shape[1])
+        n_equal = 1 / float(shares @ shares) / n_copies
+        self._warn_of_few_rows(n_equal, 1 + X.shape[1])
+        if self.n_hidden:
+            self._warn_of_means(*rows)
         return self
 
     def _warn_of_noise(self, outputs):
@@ -210,6 +218,27 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
                 "leave these rows out.",
                 FitWarning,
             )
+
+    def _warn_of_means(self, X, y, shares):
+        """Warn of means that are behind those of a kernel ridge regression."""
+        places = judged_rows(X, y)
+        if places is None:
+            return
+        X, y, shares = X[places], y[places], shares_of(shares[places])
+        means, _ = self.fitted_.machine.moments(self.fitted_.params, X)
+        for k, (output, mean) in enumerate(zip(y.T, means.T, strict=True)):
+            errors = (output - mean) ** 2
+            peer = ridge_errors(X, output, shares) ** 2
+            if PEERS.is_better(errors - peer, shares, PEERS.variance):
+                warn_user(
+                    f"The mean of output {k} misses a curve that is there: its squared "
+                    f"errors are {shares @ errors:.2g} of the variance, and those of a "
+                    f"kernel ridge regression {shares @ peer:.2g}, each row left out. "
+                    "Increase n_hidden or pass more rows; if only the mean is needed, "
+                    "take GaussianProcessRegressor or KernelRidge.",
+                    FitWarning,
+                )
+                return
 
     def _warn_of_few_rows(self, n, n_coefficients):
         """Warn of rows that are few for the line, whose errors look smaller for it.

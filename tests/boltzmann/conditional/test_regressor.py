@@ -328,6 +328,7 @@ def test_shares_of_rows_are_told(kind):
     kind(2, weight_decay=0.01, random_state=0).fit(rows, y, shares)
 
 
+@pytest.mark.filterwarnings("ignore:The mean of output 0 misses a curve")
 def test_starts_are_compared(monkeypatch):
     """Products of inputs have several optima, and seeds ended at different ones."""
     rng = np.random.default_rng(0)
