@@ -95,13 +95,15 @@ def check_gap(
     earlier epoch was higher than the last by more than ``tol``: draws that depend on
     those before have led away.
     """
-    values = np.array(state.history.objective[state.judged_from :])
-    steps = np.array(state.history.step_size[state.judged_from :])
+    judged = state.history.objective[state.judged_from :]
     if monotone:
-        window = max(rule.exact_window, isqrt(len(values)))
-        left = _left_to_gain(values, rule) if len(values) > 2 else np.inf
+        window = max(rule.exact_window, isqrt(len(judged)))
+        last = np.array(judged[-rule.exact_window - 1 :])
+        left = _left_to_gain(last, rule) if len(judged) > 2 else np.inf
         _settle(state, left < settings.tol, window)
         return
+    values = np.array(judged)
+    steps = np.array(state.history.step_size[state.judged_from :])
     averages = float(settings.step_size(10**9)) < 1
     if settings.sampler.deterministic and not averages:
         window = max(rule.exact_window, settings.patience, isqrt(len(values)))

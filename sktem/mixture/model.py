@@ -286,7 +286,8 @@ class GaussianMixtureModel(LatentModel):
         """Return the penalised maximum-likelihood parameters."""
         moments = self.split(s)
         K, d = moments.first.shape
-        fitted = gaussian_m_step(self, moments, params, self._prior_mean(d), 1.0)
+        prior_mean = self._prior_mean(d) if self.mean_penalty else None
+        fitted = gaussian_m_step(self, moments, params, prior_mean, 1.0)
         mass = np.where(moments.mass > LEAST_SHARE, moments.mass, 0.0)
         epsilon = self.weight_concentration
         weights = (mass + epsilon) / (mass.sum() + epsilon * K)
@@ -333,5 +334,7 @@ class GaussianMixtureModel(LatentModel):
         value = 0.0
         if self.weight_concentration:
             value -= self.weight_concentration * float(np.log(params.weights).sum())
+        if not (self.mean_penalty or self.covariance_prior_strength):
+            return value
         deviations = params.means - self._prior_mean(params.means.shape[1])
         return value + gaussian_penalty(self, params, deviations)
