@@ -105,6 +105,7 @@ class Autoregression(LaggedEmission):
     """
 
     least_order = 1
+    lags_exog = True
 
     def __init__(
         self,
@@ -305,13 +306,38 @@ class Autoregression(LaggedEmission):
         before = params.means[self.histories(K)[states, 1:]]
         return self.sample_after(params, states, before, rng)
 
-    def sample_after(self, params, states, before, rng):
-        """Draw a row for each history of states, given the rows before it."""
-        self.check_drawn()
+    def sample_after(self, params, states, before, rng, exog=None):
+        """Draw the responses for each history of states, given the rows before them.
+
+        Parameters
+        ----------
+        params : AutoregressionParams
+            Parameters.
+        states : ndarray of int of shape (n,)
+            Histories of states.
+        before : ndarray of shape (n, order, d)
+            Rows before, the last one first.
+        rng : numpy.random.Generator
+            Random numbers.
+        exog : ndarray of shape (n, n_exog) or None, default=None
+            Regressors.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            Responses.
+        """
+        if exog is None:
+            self.check_drawn()
+            exog = np.empty((len(states), 0))
+        responses, columns = self._columns(before.shape[2] * (1 + self.order))
         histories = self.histories(len(params.means))[states]
-        now = histories[:, 0]
-        apart = before - params.means[histories[:, 1:]]
+        now, then, slopes = histories[:, 0], histories[:, 1:], params.exog_coefficients
+        apart = before[..., responses] - params.means[then]
         means = params.means[now]
+        if len(columns):
+            apart -= np.einsum("nimq,niq->nim", slopes[then], before[..., columns])
+            means = means + np.einsum("nmq,nq->nm", slopes[now], exog)
         means = means + np.einsum("nmi,nim->nm", params.coefficients[now], apart)
         deviations = np.sqrt(params.variances[now])
         return means + deviations * rng.standard_normal(means.shape)

@@ -24,7 +24,7 @@ class BernoulliParams(NamedTuple):
     Attributes
     ----------
     probabilities : ndarray of shape (K, d)
-        Probabilities of a one.
+        Probabilities of a one; 0 and 1, which are given and never learned, stay.
     degenerate : int
         States that had no data in some column in the last M-step.
     prior_mass : ndarray of shape (d,) or float
@@ -69,11 +69,19 @@ class Bernoulli(IndependentColumns):
     def log_density(self, X, params):
         """Return the log-probability of each row in each state."""
         values, observed = zero_filled(X)
-        log_ones = np.log(params.probabilities)
-        log_zeros = np.log1p(-params.probabilities)
+        never, always = _excluded(params.probabilities)
+        p = np.where(never | always, 0.5, params.probabilities)
+        log_ones = np.where(always, 0.0, np.log(p))
+        log_zeros = np.where(never, 0.0, np.log1p(-p))
+        logs = values @ (log_ones - log_zeros).T
         if observed is None:
-            return values @ (log_ones - log_zeros).T + log_zeros.sum(axis=1)
-        return values @ (log_ones - log_zeros).T + observed @ log_zeros.T
+            logs += log_zeros.sum(axis=1)
+        else:
+            logs += observed @ log_zeros.T
+        if never.any() or always.any():
+            zeros = (1.0 if observed is None else observed) - values
+            logs[values @ never.T + zeros @ always.T > 0] = -np.inf
+        return logs
 
     def label_shares(self, params):
         """Return the probabilities of zeros and ones."""
@@ -88,6 +96,8 @@ class Bernoulli(IndependentColumns):
         divisor = np.where(alive, mass + prior, 1.0)
         shares = np.where(alive, (ones + prior / 2) / divisor, params.probabilities)
         shares = np.clip(shares, self._least_probability, 1 - self._least_probability)
+        never, always = _excluded(params.probabilities)
+        shares = np.where(never | always, params.probabilities, shares)
         return BernoulliParams(shares, degenerate, prior)
 
     def project(self, s, params=None):
@@ -106,7 +116,14 @@ class Bernoulli(IndependentColumns):
     def penalty(self, params):
         """Return minus the log prior of the probabilities."""
         p = params.probabilities
+        p = np.where(np.logical_or(*_excluded(p)), 0.5, p)
         return float(-(params.prior_mass / 2 * (np.log(p) + np.log1p(-p))).sum())
+
+    def n_parameters(self, K, d, params=None):
+        """Return the number of probabilities that are learned."""
+        if params is None:
+            return K * d
+        return int((~np.logical_or(*_excluded(params.probabilities))).sum())
 
     def mode(self, X, R, params):
         """Return rows with missing values replaced by the more probable value."""
@@ -124,3 +141,8 @@ class Bernoulli(IndependentColumns):
         for direction in positive_directions("probabilities", p, room):
             if direction.scale > FREE.least:  # neither 0 nor 1
                 yield direction
+
+
+def _excluded(probabilities):
+    """Return where a one, and where a zero, is impossible."""
+    return probabilities == 0, probabilities == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from copy import copy
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from sktem.rows.base import as_iterator
 
 __all__ = [
     "LabelTable",
+    "SeenCounts",
     "SeenLabels",
     "TextCodes",
     "all_codes",
@@ -61,6 +63,42 @@ class SeenLabels:
         except TypeError:  # lists and the like
             return values
         return np.zeros(len(values))
+
+
+class SeenCounts:
+    """Whether the numbers of a column that have been read are counts.
+
+    Attributes
+    ----------
+    are_typed : bool
+        Whether some have been integers, or missing values that make floats of these.
+    are_whole : bool
+        Whether all are integers that are not negative.
+    """
+
+    def __init__(self):
+        self.are_typed, self.are_whole = False, True
+
+    @property
+    def are_counts(self) -> bool:
+        """Whether the column holds counts."""
+        return self.are_typed and self.are_whole
+
+    def __call__(self, values):
+        """Return the values as they are."""
+        values = np.asarray(values)
+        missing = is_missing_label(values)
+        of_type = values.dtype.kind in "iu" or any(
+            isinstance(value, Integral)
+            for value in (values if values.dtype.kind == "O" else ())
+        )
+        self.are_typed |= of_type or bool(missing.any())
+        present = numbers_or_nan(values[~missing])
+        if self.are_whole and present.dtype.kind != "u":
+            self.are_whole = bool(
+                ((present >= 0) & (present == np.floor(present))).all()
+            )
+        return values
 
 
 class TextCodes(NamedTuple):

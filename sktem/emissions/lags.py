@@ -59,6 +59,8 @@ class LaggedEmission(Emission):
 
     #: Rows before, at least.
     least_order: ClassVar[int] = 0
+    #: Whether rows depend on the regressors of the rows before.
+    lags_exog: ClassVar[bool] = False
 
     exog: Sequence[int]
     switching_variance: bool
@@ -84,8 +86,8 @@ class LaggedEmission(Emission):
         if len(self.exog):
             raise ValueError(
                 f"{type(self).__name__} cannot draw rows, as sample and forecast do: "
-                "the regressors exog have no distribution. Give forecast those of a "
-                "Regression by future_exog, or ask it for states alone, by n_draws=0"
+                "the regressors exog have no distribution. Give forecast those to come "
+                "by future_exog, or ask it for states alone, by n_draws=0"
             )
 
     def rows_before(self, X):
@@ -120,10 +122,30 @@ class LaggedEmission(Emission):
         Returns
         -------
         ndarray of shape (n, 1 + order, m)
-            Responses.
+            Responses, or all columns where rows depend on the regressors before.
         """
-        self.check_drawn()
         return X.reshape(len(X), 1 + self.order, -1)
+
+    def with_exog(self, y, exog):
+        """Return rows of responses and regressors, in the order of the columns.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n, m)
+            Responses.
+        exog : ndarray of shape (n, n_exog)
+            Regressors.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Rows.
+        """
+        rows = np.empty((len(y), y.shape[1] + exog.shape[1]))
+        regressors = [int(column) for column in self.exog]
+        rows[:, np.delete(np.arange(rows.shape[1]), regressors)] = y
+        rows[:, regressors] = exog
+        return rows
 
     def variances_of(self, left, mass, alive, before):
         """Return variances of errors of sums of squares, or those before of no rows."""

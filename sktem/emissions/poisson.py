@@ -36,7 +36,7 @@ class PoissonParams(NamedTuple):
     Attributes
     ----------
     rates : ndarray of shape (K, d)
-        Means.
+        Means; those of 0, which are given and never learned, stay 0.
     degenerate : int
         States that had no data in some column in the last M-step.
     """
@@ -65,6 +65,7 @@ class Poisson(IndependentColumns):
 
     params_type = PoissonParams
     blank = (1.0,)
+    non_negative = ("rates",)
 
     def check(self, X):
         """Raise ValueError for values that are no counts."""
@@ -78,7 +79,11 @@ class Poisson(IndependentColumns):
         """Return the log-probability of each row in each state."""
         values, observed = zero_filled(X)
         constants = functions_of_counts(values)(lambda x: gammaln(x + 1)).sum(axis=1)
-        total = values @ np.log(params.rates).T - constants[:, None]
+        never = params.rates == 0
+        logs = np.log(np.where(never, 1.0, params.rates))
+        total = values @ logs.T - constants[:, None]
+        if never.any():
+            total[values @ never.T > 0] = -np.inf
         if observed is None:
             return total - params.rates.sum(axis=1)
         return total - observed @ params.rates.T
@@ -88,7 +93,12 @@ class Poisson(IndependentColumns):
         mass, sums = s.reshape(2, *params.rates.shape)
         alive, degenerate = left_alive(mass)
         rates = np.where(alive, sums / np.where(alive, mass, 1.0), params.rates)
-        return PoissonParams(np.maximum(rates, LEAST_RATE), degenerate)
+        rates = np.where(params.rates > 0, np.maximum(rates, LEAST_RATE), 0.0)
+        return PoissonParams(rates, degenerate)
+
+    def n_parameters(self, K, d, params=None):
+        """Return the number of rates that are learned."""
+        return K * d if params is None else int((params.rates > 0).sum())
 
     def label_shares(self, params):
         """Return the probabilities of counts above zero."""

@@ -331,26 +331,6 @@ class Regression(LaggedEmission):
         lags = lags.reshape(len(X), self.order, len(responses))
         return np.concatenate([own, lags], axis=1)
 
-    def with_exog(self, y, exog):
-        """Return rows of responses and regressors, in the order of the columns.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n, m)
-            Responses.
-        exog : ndarray of shape (n, n_exog)
-            Regressors.
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            Rows.
-        """
-        rows = np.empty((len(y), y.shape[1] + exog.shape[1]))
-        responses, others = self._columns(rows.shape[1], plain=True)
-        rows[:, responses], rows[:, others[: len(self.exog)]] = y, exog
-        return rows
-
     def mean(self, params):
         """Return the intercepts, of regressions without regressors."""
         if self.order or len(self.exog):

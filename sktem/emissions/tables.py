@@ -15,6 +15,7 @@ from sktem.emissions.categorical import Categorical
 from sktem.emissions.columns import Columns
 from sktem.emissions.labels import (
     LabelTable,
+    SeenCounts,
     SeenLabels,
     TextCodes,
     all_codes,
@@ -124,12 +125,15 @@ class Table:
                 for j in range(d)]  # fmt: skip
         table = cls(_joined(ones, names, text), emission, names)
         auto = isinstance(emission, str) and emission == "auto"
+        named = auto and names is not None
         columns = range(d) if auto and dtype.kind in "iu" else table.categories
-        if not columns:
+        if not columns and not named:
             return table
         # Text that no block has is not remembered: identifiers are many.
         unused = {places[j]: numbers_or_nan for j in text if j not in columns}
         source = with_coded(source, unused) if unused else source
+        counts = {j: SeenCounts() for j in range(d) if named and j not in text}
+        source = with_coded(source, {places[j]: seen for j, seen in counts.items()})
         values = [np.empty(0)] * d
         for block in checked_blocks(source, n_columns_of(source), allow_nan=True):
             for j in columns:
@@ -138,7 +142,11 @@ class Table:
         for j, labels in text.items():
             known = np.array([*labels.labels], object)
             values[j] = labels_of(known, names[j]) if j in columns else ones[j]
-        if auto and not text:
+        for j, numbers in counts.items():
+            values[j] = np.zeros(1, np.int64 if numbers.are_counts else np.float64)
+        if named:
+            return cls(LabelTable(dict(zip(names, values, strict=True))), emission)
+        if auto:
             values = [distinct.astype(dtype) for distinct in values]
         return cls(_joined(values, names, text), emission, names)
 

@@ -119,11 +119,10 @@ def future_exog_of(values, n_sequences, steps, emission) -> np.ndarray | None:
     """Return the regressors of rows to come, (steps, n_sequences, n_exog)."""
     if values is None:
         return None
-    from sktem.emissions import Regression  # which displays of covariates never need
-
-    if not isinstance(emission, Regression) or not len(emission.exog):
+    if not len(getattr(emission, "exog", ())):
         raise ValueError(
-            f"future_exog is of a Regression with exog; the emission is {emission!r}"
+            "future_exog is of a Regression with exog, or an Autoregression; the "
+            f"emission is {emission!r}"
         )
     name, count = "future_exog", len(emission.exog)
     values = _of_steps(values, n_sequences, steps, count, name)

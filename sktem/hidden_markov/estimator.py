@@ -777,8 +777,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Covariates of the rows to come, of shape (n_sequences, steps,
             n_covariates), or (steps, n_covariates) for all sequences.
         future_exog : array-like or None, default=None
-            Columns ``exog`` of a :class:`~sktem.emissions.Regression` in the rows to
-            come, in the order of ``exog``, of such a shape.
+            Columns ``exog`` of a :class:`~sktem.emissions.Regression` or
+            :class:`~sktem.emissions.Autoregression` in the rows to come, in the order
+            of ``exog``, of such a shape.
 
         Returns
         -------

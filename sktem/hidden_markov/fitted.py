@@ -173,8 +173,9 @@ class FittedSequences(NamedTuple):
             now = now @ A[k] if A[k].ndim == 2 else np.einsum("si,sij->sj", now, A[k])
             probabilities[:, k] = now @ of_state
         emission, draws = self.model.emission, []
+        lags_exog = getattr(emission, "lags_exog", False)
         if not n_draws:
-            n_exog = len(getattr(emission, "exog", ()))
+            n_exog = 0 if lags_exog else len(getattr(emission, "exog", ()))
             width = (X.X.shape[1] + n_exog * emission.order) // (1 + emission.order)
             return Forecast(probabilities, np.empty((0, len(X), steps, width)))
         last_rows = X.X[X.offsets[1:] - 1]
@@ -191,7 +192,7 @@ class FittedSequences(NamedTuple):
                     y = self.rows_of(emits[states], rng, past, exog[k])
                     row = emission.with_exog(y, exog[k])
                 rows.append(row)
-                past = _moved_on(past, y)
+                past = _moved_on(past, row if lags_exog else y)
             draws.append(np.stack(rows, axis=1))
         return Forecast(probabilities, np.array(draws))
 

@@ -72,7 +72,9 @@ def as_array(chunk, names, where, coded=None):
         )
     array = np.asarray(chunk)
     for column, numbers in (coded or {}).items():
-        values = array[:, column]
+        # A frame knows the type of the column alone.
+        whole = hasattr(chunk, "iloc")
+        values = np.asarray(chunk.iloc[:, column]) if whole else array[:, column]
         if (labels := numbers(values)) is not values:
             array = array.astype(object)
             array[:, column] = labels

@@ -304,3 +304,44 @@ def test_what_has_no_answer(drawn):
     for method in ("mean", "mode", "draw"):
         with pytest.raises(TypeError, match="does not fill holes"):
             hmm.impute(X[:50], method=method)
+
+
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("q", [1, 2])
+def test_forecasts_given_future_regressors(q, global_random_seed):
+    """Of states that take turns, draws have the mean and variance of the recursion."""
+    rng = np.random.default_rng(global_random_seed)
+    steps, n_draws = 4, 4000
+    rows = rng.normal(size=(9, 1 + q))
+    _, _, params = given(2, 1, 2, rng, q)
+    turns = [[0.0, 1.0], [1.0, 0.0]]
+    columns = [0, 2][:q]
+    y_column = 1
+    emission = Autoregression(2, exog=columns)
+    fit = at(emission, [1.0, 0.0], turns, params, rows)
+    with pytest.raises(ValueError, match="future_exog"):
+        fit.forecast(rows, steps)
+    assert fit.forecast(rows, steps, n_draws=0).draws.shape == (0, 1, steps, 1 + q)
+    future = rng.normal(size=(1, steps, q))
+    draws = fit.forecast(rows, steps, n_draws=n_draws, future_exog=future).draws[:, 0]
+    np.testing.assert_array_equal(draws[7][:, columns], future[0])
+    x = np.concatenate([rows[:, columns], future[0]])
+    state = np.arange(len(x)) % 2
+    levels = params["means"][state, 0] + (
+        params["exog_coefficients"][state, 0] * x
+    ).sum(axis=1)
+    apart = np.concatenate([rows[:, y_column] - levels[: len(rows)], np.zeros(steps)])
+    covariance = np.zeros((2, 2))
+    for k in range(steps):
+        t = len(rows) + k
+        a = params["coefficients"][state[t], 0]
+        apart[t] = a @ apart[[t - 1, t - 2]]
+        step = np.array([a, [1.0, 0.0]])
+        covariance = step @ covariance @ step.T
+        covariance[0, 0] += params["variances"][state[t], 0]
+        variance = covariance[0, 0]
+        found = draws[:, k, y_column]
+        error = found.mean() - levels[t] - apart[t]
+        assert abs(error) < 5 * np.sqrt(variance / n_draws)
+        assert abs(found.var() / variance - 1) < 5 * np.sqrt(2 / n_draws)

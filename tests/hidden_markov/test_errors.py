@@ -74,7 +74,7 @@ CANNOT, NEGATIVE = "emission_init must have values that", "'{}'. must not be neg
 SUMS = "'{}'. must have sums of 1"
 #: Values that a parameter of an emission cannot have, and what is said.
 IMPOSSIBLE = [
-    ("poisson", BITS, "rates", [[-1.0], [1.0], [2.0]], CANNOT),
+    ("poisson", BITS, "rates", [[-1.0], [1.0], [2.0]], NEGATIVE),
     ("poisson", BITS, "rates", [[np.inf], [1.0], [2.0]], CANNOT),
     ("bernoulli", BITS, "probabilities", [[2.0], [0.5], [0.1]], CANNOT),
     (Regression(), BITS, "variances", [[-1.0], [1.0], [1.0]], CANNOT),

@@ -141,6 +141,37 @@ def test_integers_are_counts_by_auto(source, least, tmp_path):
     assert ("Gaussian()" in kind) == (least < 0) and "NegativeBinomial()" in kind
 
 
+@pytest.mark.parametrize("kind", ["parquet", "polars", "Dask"])
+def test_counts_are_found_by_column_as_in_a_frame(kind, tmp_path):
+    pd, rng, n = pytest.importorskip("pandas"), np.random.default_rng(0), 300
+    frame = pd.DataFrame(
+        {
+            "real": rng.normal(size=n),
+            "count": rng.poisson(3.0, n),
+            "holes": pd.array(rng.poisson(2.0, n), dtype="Int64"),
+            "whole": rng.integers(5, size=n).astype(float),
+            "signed": rng.integers(-2, 3, size=n),
+            "text": rng.choice(["x", "y"], n),
+        }
+    )
+    frame.loc[210, "holes"] = pd.NA
+    if kind == "Dask":
+        rows = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    else:
+        pytest.importorskip("pyarrow")
+        path = tmp_path / "rows.parquet"
+        frame.to_parquet(path, row_group_size=100)
+        dataset = pytest.importorskip("pyarrow.dataset")
+        rows = dataset.dataset(path) if kind == "parquet" else None
+        if rows is None:
+            rows = pytest.importorskip("polars").scan_parquet(path)
+    wanted = [["text"], ["count", "holes"], ["real", "whole", "signed"]]
+    for X in (frame, rows):
+        blocks = mixture(1, "auto", max_iter=1, tol=0).fit(X).emission_.emissions
+        names = [[frame.columns[j] for j in columns] for *_, columns in blocks]
+        assert names == wanted
+
+
 def test_columns_by_name_of_rows_by_blocks():
     X = np.random.default_rng(1).poisson(3.0, size=(300, 3)).astype(float)
     X[:, 0] = labels()[:, 0]
