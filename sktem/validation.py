@@ -125,6 +125,7 @@ def _text_error(estimator, names, has_dates=False):
     """Return the error about columns that are not numbers."""
     grouped = "groups" in inspect.signature(estimator.fit).parameters
     advice = ", or pass the labels of subjects as groups" if grouped else ""
+    advice = getattr(estimator, "_advice_on_labels", advice)
     if has_dates:
         advice = f", dates for example as numbers of days{advice}"
     return ValueError(

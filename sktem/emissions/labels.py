@@ -66,7 +66,7 @@ class SeenLabels:
 
 
 class SeenCounts:
-    """Whether the numbers of a column that have been read are counts.
+    """Signs of counts among the numbers of a column that have been read.
 
     Attributes
     ----------

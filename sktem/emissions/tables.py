@@ -325,7 +325,7 @@ def _as_frame(columns, names, like):
     if not is_frame(like):
         return frame.infer_objects()
     if not hasattr(like, "iloc"):
-        return type(like)({name: list(frame[name]) for name in names})
+        return _of_polars(frame, like)
     frame.index = like.index
     for name in names:
         wanted = like[name].dtype
@@ -335,6 +335,18 @@ def _as_frame(columns, names, like):
         if wanted != frame[name].dtype and whole:
             frame[name] = frame[name].astype(wanted)
     return frame
+
+
+def _of_polars(frame, like):
+    """Return a frame of polars with the types of another one, where they fit."""
+    rows = type(like)({name: list(frame[name]) for name in frame})
+    return rows.cast(
+        {
+            name: kind
+            for name, kind in like.schema.items()
+            if not kind.is_integer() or (frame[name] == frame[name].round()).all()
+        }
+    )
 
 
 def _emission_of(X, name, labels):

@@ -279,6 +279,10 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         },
     }
 
+    _advice_on_labels = (
+        ", or take StochasticEMMixture, which has distributions of labels"
+    )
+
     def __init__(
         self,
         n_components: NumberOfStates = 1,

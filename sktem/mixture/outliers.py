@@ -116,6 +116,11 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
     array([ 1,  1, -1])
     """
 
+    _advice_on_labels = (
+        ", or take StochasticEMMixture, which has distributions of labels: outliers "
+        "are the rows with the lowest score_samples"
+    )
+
     def __init__(
         self,
         n_components: int = 3,

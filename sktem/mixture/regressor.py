@@ -177,6 +177,11 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
     array([4., 4.])
     """
 
+    _advice_on_labels = (
+        ", or take StochasticEMMixture, which has distributions of labels: impute "
+        "fills a column of outputs that is NaN"
+    )
+
     def __init__(
         self,
         n_components: int = 5,

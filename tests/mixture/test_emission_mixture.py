@@ -12,7 +12,13 @@ from scipy import optimize, stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sktem import StochasticEMGaussianMixture, StochasticEMMixture, emissions
+from sktem import (
+    GaussianMixtureRegressor,
+    MixtureOutlierDetector,
+    StochasticEMGaussianMixture,
+    StochasticEMMixture,
+    emissions,
+)
 from sktem.emissions import (
     Bernoulli,
     Categorical,
@@ -657,3 +663,35 @@ def test_columns_of_lists_are_named(value):
     frame = pd.DataFrame({"size": np.arange(20.0), "parts": [value] * 20})
     with pytest.raises(ValueError, match="column 'parts' does not hold labels: unhash"):
         StochasticEMMixture(2).fit(frame)
+
+
+def test_frames_of_polars_keep_their_types():
+    pl, rng = polars, np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "kind": pl.Series(rng.choice(["a", "b"], 60), dtype=pl.Categorical),
+            "count": pl.Series(rng.poisson(3.0, 60), dtype=pl.Int16),
+            "holes": [None if i % 9 == 0 else i % 4 for i in range(60)],
+            "real": pl.Series(rng.normal(size=60), dtype=pl.Float32),
+        }
+    )
+    fitted = StochasticEMMixture(1, emission="auto", random_state=0).fit(frame)
+    assert fitted.impute(frame, method="draw").schema == frame.schema
+    filled = fitted.impute(frame)  # of which the means are no integers
+    assert filled.drop("holes").equals(frame.drop("holes"))
+    assert filled.schema["holes"] == pl.Float64
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        StochasticEMGaussianMixture(),
+        MixtureOutlierDetector(),
+        GaussianMixtureRegressor(),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_gaussian_classes_say_what_takes_labels(estimator):
+    frame = pd.DataFrame({"a": [0.0, 1.0], "b": ["x", "y"]})
+    with pytest.raises(ValueError, match=r"\['b'\].* take StochasticEMMixture"):
+        estimator.fit(frame, np.arange(2.0))
