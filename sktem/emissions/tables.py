@@ -374,7 +374,9 @@ def _is_counts(column):
     In a frame of pandas missing values turn integers into floats; whole floats without
     any are measurements.
     """
-    kind = getattr(getattr(column, "dtype", None), "kind", "")
+    if not hasattr(getattr(column, "dtype", None), "kind"):  # such as one of polars
+        column = np.asarray(column)
+    kind = column.dtype.kind
     if kind == "O":  # numbers, as others are labels
         present = np.asarray(column)[~is_missing_label(np.asarray(column))]
         return all(isinstance(v, Integral) and int(v) >= 0 for v in present)
