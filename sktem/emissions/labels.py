@@ -94,7 +94,9 @@ class SeenCounts:
         )
         self.are_typed |= of_type or bool(missing.any())
         present = numbers_or_nan(values[~missing])
-        if self.are_whole and present.dtype.kind != "u":
+        if present.dtype.kind not in "iuf":
+            self.are_whole = False
+        elif self.are_whole:
             self.are_whole = bool(
                 ((present >= 0) & (present == np.floor(present))).all()
             )

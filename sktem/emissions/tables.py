@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -374,20 +373,9 @@ def _is_counts(column):
     In a frame of pandas missing values turn integers into floats; whole floats without
     any are measurements.
     """
-    if not hasattr(getattr(column, "dtype", None), "kind"):  # such as one of polars
-        column = np.asarray(column)
-    kind = column.dtype.kind
-    if kind == "O":  # numbers, as others are labels
-        present = np.asarray(column)[~is_missing_label(np.asarray(column))]
-        return all(isinstance(v, Integral) and int(v) >= 0 for v in present)
-    if kind not in ("i", "u", "f"):
-        return False
-    values = _as_numbers(column)
-    missing = np.isnan(values)
-    values = values[~missing]
-    if kind == "f" and not (missing.any() and (values == np.round(values)).all()):
-        return False
-    return not (values < 0).any()
+    seen = SeenCounts()
+    seen(column)
+    return seen.are_counts
 
 
 def label_columns(X) -> list[int]:

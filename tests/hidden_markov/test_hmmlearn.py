@@ -213,3 +213,36 @@ def test_mixtures_end_where_hmmlearn_stays(kind):
     )
     begun = fitted(emission, X, values, max_iter=1)
     assert np.abs(begun.transitions_ - peer.transmat_).max() > 1e-4
+
+
+def test_models_of_given_values_answer_alike():
+    """Without a pass a fit holds what it is given: paths and scores are hmmlearn's."""
+    start, transitions = (
+        np.array([0.6, 0.4, 0.0]),
+        np.array([[0.7, 0.2, 0.1], [0.0, 0.8, 0.2], [0.3, 0.0, 0.7]]),
+    )
+    means, variances = np.array([[0.0], [2.0], [5.0]]), np.array([[1.0], [0.5], [2.0]])
+    peer = hmm.GaussianHMM(3, "diag")
+    peer.startprob_, peer.transmat_ = start, transitions
+    peer.means_, peer.covars_ = means, variances
+    X, _ = peer.sample(90, random_state=0)
+    lengths = [40, 50]
+    ours = HiddenMarkovModel(
+        3,
+        emission=Gaussian("diag"),
+        start_init=start,
+        transitions_init=transitions,
+        emission_init={"means": means, "covariances": variances},
+        max_iter=0,
+    ).fit(X, lengths=lengths)
+    value, path = peer.decode(X, lengths)
+    values, states = ours.decode(X, lengths=lengths)
+    np.testing.assert_array_equal(states, path)
+    np.testing.assert_allclose(values.sum(), value)
+    total = ours.score_samples(X, lengths=lengths).sum()
+    np.testing.assert_allclose(total, peer.score(X, lengths))
+    np.testing.assert_allclose(
+        ours.predict_proba(X, lengths=lengths), peer.predict_proba(X, lengths)
+    )
+    rows, drawn = ours.sample(30)
+    assert rows.shape == (30, 1) and drawn.shape == (30,)
