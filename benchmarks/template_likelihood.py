@@ -36,10 +36,11 @@ from threadpoolctl import threadpool_limits
 
 from sktem import DeformableTemplateClassifier
 from sktem.exceptions import FitWarning
+from sktem.template.model.modes import Descent
 
 BLOCK = 50
-TWO_LEVELS = {"levels": np.array([64.0, 8.0]), "gains": (1.0, 1.0), "hold": 0.5}
-TO_THE_END = {"levels": np.ones(1), "gains": (0.01, 0.01), "hold": 0.5}
+TWO_LEVELS = Descent(np.array([64.0, 8.0]), gains=(1.0, 1.0), hold=0.5)
+TO_THE_END = Descent(np.ones(1), gains=(0.01, 0.01), hold=0.5)
 
 
 def in_full(classifier, X):
@@ -49,7 +50,7 @@ def in_full(classifier, X):
 
 def in_two_steps(classifier, X):
     """Return log-likelihoods by a search at two levels and the rest for three."""
-    found = [_logs(one, X, **TWO_LEVELS) for one in classifier.estimators_]
+    found = [_logs(one, X, descent=TWO_LEVELS) for one in classifier.estimators_]
     logs = np.stack([log for log, _ in found], axis=1)
     likely = logs >= np.sort(logs, axis=1)[:, [-3]]
     for label, (own, (_, Z)) in enumerate(
@@ -57,17 +58,17 @@ def in_two_steps(classifier, X):
     ):
         rows = np.flatnonzero(likely[:, label])
         if len(rows):
-            logs[rows, label] = _logs(own, X[rows], Z[rows], **TO_THE_END)[0]
+            logs[rows, label] = _logs(own, X[rows], Z[rows], TO_THE_END)[0]
     return logs
 
 
-def _logs(estimator, X, Z=None, **options):
+def _logs(estimator, X, Z=None, descent=None):
     """Return log-likelihoods under a model with one template, and modes."""
-    Y = estimator._template.standardised(X)
-    fitted = estimator._template
+    fitted = estimator.fitted_
+    Y = fitted.standardised(X)
     model, params = fitted.model, fitted.params
-    Z, logs, *_ = model.modes_of(Y, params, 0, Z, **options)
-    return estimator._template.in_units_of_images(logs[:, None], Y)[:, 0], Z
+    Z, logs, *_ = model.modes_of(Y, params, 0, Z, descent)
+    return fitted.in_units_of_images(logs[:, None], Y)[:, 0], Z
 
 
 def as_it_does(classifier, X):

@@ -90,7 +90,7 @@ FOREIGN = {
     ("mixture/regressor.py", "_fitted"),
     ("mixture/scaled.py", "_of_columns"),
     # Fits of the classes, in threads, in which no warnings can be caught.
-    ("template/classes.py", "_learn"),
+    ("template/classifier.py", "_learn"),
 }
 #: Public members of named tuples.
 OF_TUPLES = {"_asdict", "_fields", "_make", "_replace"}

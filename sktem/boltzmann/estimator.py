@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from dataclasses import replace
 from numbers import Integral
 from typing import Literal
@@ -13,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem import budget
 from sktem.arrays import arrays_of
-from sktem.boltzmann.calls import one_blas_thread, query
 from sktem.boltzmann.fit_warnings import (
     warn_of_codes,
     warn_of_events,
@@ -46,10 +46,12 @@ from sktem.boltzmann.values import (
     refuse_missing,
 )
 from sktem.choices import check_choice, check_number, is_auto
+from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.by_blocks import answer, checked_rows, each_chunk
 from sktem.estimators.copies import warn_of_copied_rows
 from sktem.estimators.parameters import Auto, Seed
+from sktem.estimators.progress import compile_notice
 from sktem.estimators.runs import (
     EpochEstimator,
     unchanged_by_errors,
@@ -78,6 +80,17 @@ MOVED = {
     "pretrain": "params_ of a fit with max_iter=0, and go on by warm_start=True "
     "(centred updates learn all layers at once)",
 }
+
+
+def query(method):
+    """Wrap a method that is no fit: one thread of BLAS, notices of compilation."""
+
+    @functools.wraps(method)
+    def wrapped(self, *args, **kwargs):
+        with compile_notice(self.verbose):
+            return method(self, *args, **kwargs)
+
+    return one_blas_thread(wrapped)
 
 
 class LatentBoltzmannMachine(
@@ -826,7 +839,7 @@ class LatentBoltzmannMachine(
         check_choice("method", method, METHODS)
         machine = self._machine()
         if log_partition is None:
-            self.log_partition_ = machine.found_partition(
+            self.log_partition_ = machine.remembered_partition(
                 self._generator, method, self.verbose
             )
             log_partition = self.log_partition_.value

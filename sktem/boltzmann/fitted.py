@@ -159,7 +159,7 @@ class FittedMachine:
         """Return log Z, see `LogPartition.estimate`."""
         return shifted(self.partition.estimate(self, *options), self.constant)
 
-    def found_partition(self, *options):
+    def remembered_partition(self, *options):
         """Return log Z, see `LogPartition.find`."""
         return shifted(self.partition.find(self, *options), self.constant)
 
@@ -295,7 +295,7 @@ class FittedMachine:
         X, observed = self._seen(X)
         if n_steps is None:
             exact = self.partition.plans["auto"]
-            drawn = exact.draw_given(self.params, X, observed, rng)
+            drawn = exact.given(self.params, X, observed, rng)
             if drawn is not None:
                 return self._as_data(arrays_of(X).xp.where(observed, X, drawn))
             n_steps = self.budget.steps_given
@@ -313,7 +313,7 @@ class FittedMachine:
         arrays = arrays_of(X)
         if n_steps is None:
             exact = self.partition.plans["auto"]
-            means = exact.means_given(self.params, X, observed)
+            means = exact.given(self.params, X, observed)
             if means is not None:
                 return self.units.outputs(np.where(observed, X, means))
             n_steps = self.budget.steps_given

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
+from sklearn import config_context, get_config
 from sklearn.model_selection import StratifiedKFold
 
 from sktem.choices import check_number
@@ -16,7 +19,9 @@ from sktem.estimators.base import (
     unchanged_by_errors,
     with_callbacks,
 )
+from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike
+from sktem.exceptions import FitWarning
 from sktem.images.classes import (
     Calibration,
     certainties_of,
@@ -24,16 +29,12 @@ from sktem.images.classes import (
     log_of,
 )
 from sktem.images.classifier import ImageClassifier, integer_seed
-from sktem.images.units import units_of
+from sktem.images.units import n_copies_of, units_of
 from sktem.images.usual import UsualImages
+from sktem.progress import bar
 from sktem.samplers import Sampler
-from sktem.template.classes import (
-    learn_all,
-    warn_of_classes,
-    warn_of_copied_images,
-)
 from sktem.template.estimator import MOVED, DeformableTemplateEstimator
-from sktem.template.judged import warn_of_images
+from sktem.template.judged import BOUNDS, Judged, warn_of_images
 from sktem.template.likelihoods import Likelihoods
 from sktem.template.prior import DeformableTemplatePrior
 from sktem.template.settings import TemplateSettings
@@ -289,9 +290,9 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         self.n_iter_ = max(model.n_iter_ for model in self.estimators_)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X)
-        warn_of_classes(self.classes_, self.estimators_)
+        _warn_of_classes(self.classes_, self.estimators_)
         if left_out is not None:
-            warn_of_copied_images(X, labels)
+            _warn_of_copied_images(X, labels)
         lit = {"gain", "offset"} & set(fits[0].nuisance_names)
         self._calibrate(CALIBRATION, left_out, X, labels, weights, light=not lit)
         return self
@@ -311,7 +312,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
             images = self._layout.stack_of(X[in_class], flat=True)
             parts.append((images, weights[in_class], units))
 
-        learn_all(models, parts, self.n_jobs, context)
+        _learn_all(models, parts, self.n_jobs, context)
         for model in models:  # prediction has threads for images
             model.set_params(n_jobs=self.n_jobs)
         return models
@@ -349,3 +350,62 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
     def _scores(self, X):
         # What no training image shows was not learned of any class.
         return self._predictor.judge(np.where(self._seen, X, np.nan))
+
+
+def _learn_all(models, parts, n_jobs, context=None):
+    """Fit models without their warnings, in threads."""
+
+    def learn(model, part, task):
+        # A filter of warnings would hold for the whole process, not for one thread.
+        context = task.propagate_callback_context(model) if task else nullcontext()
+        with config_context(**configuration), context:
+            model._learn(*part)
+        vars(model).pop("_callback_fit_ctx", None)  # scikit-learn's fit would do it
+        advance()
+
+    configuration = get_config()  # of this thread
+    contexts = [context and context.subcontext(task_name="class") for _ in models]
+    with bar("DeformableTemplateClassifier: classes", len(models)) as advance:
+        Parallel(n_jobs, require="sharedmem")(
+            delayed(learn)(*three)
+            for three in zip(models, parts, contexts, strict=True)
+        )
+
+
+def _warn_of_classes(classes, models):
+    """Warn once of problems in the fits of any class."""
+
+    def names(chosen):
+        labels = [str(c) for c, is_in in zip(classes, chosen, strict=True) if is_in]
+        return f"the class{'es' if len(labels) > 1 else ''} {', '.join(labels)}"
+
+    advice = [Judged.of(vars(model)).fold_advice() for model in models]
+    if any(folds := [text is not None for text in advice]):
+        texts = sorted({text for text in advice if text is not None})
+        warn_user(
+            f"Many pixels lie where deformations fold over themselves in {names(folds)}"
+            f" (see folded_pixels_ of estimators_). {' '.join(texts)}",
+            FitWarning,
+        )
+    recovered = [sum(model.history_.events.values()) > 0 for model in models]
+    if any(recovered):
+        warn_user(
+            f"Fits of {names(recovered)} recovered from numerical problems (see "
+            "history_.events of estimators_). Inspect the result; more images, fewer "
+            "components or a larger prior_strength may help.",
+            FitWarning,
+        )
+
+
+def _warn_of_copied_images(X, labels):
+    """Warn where images that are left out have copies among the others."""
+    n_copies = n_copies_of(X, labels.tolist())
+    if n_copies > BOUNDS.copies * len(X):
+        warn_user(
+            f"{n_copies} of {len(X)} images are exact copies of others of their "
+            "class. Copies show no noise and cannot be left out, by which "
+            "probabilities and outlier_proba are judged: new images may look like "
+            "outliers. Pass every image once, and class_prior for how often the "
+            "classes come.",
+            FitWarning,
+        )

@@ -453,7 +453,7 @@ class DeformableTemplateEstimator(
             frame = settings.frame_of(*images_of_start(X, sample_weight, rng))
         frame = frame._replace(patches=patches)
         state, fit, interrupted = self._run(frame, X, sample_weight, start)
-        rows = np.linspace(0, len(X) - 1, min(STREAM.judged, len(X))).astype(int)
+        rows = np.linspace(0, len(X) - 1, min(BOUNDS.judged, len(X))).astype(int)
         state.few = np.asarray(X[rows])
         self._publish(self._fitted_attributes(fit, state, state.few))
         if interrupted:
@@ -539,7 +539,7 @@ class DeformableTemplateEstimator(
         super()._run_epochs(fit.settings, Y, state, sample_weight, on_epoch)
         if self.n_init > 1:
             model, params = fit.settings.model, state.params
-            few = Y[np.arange(min(STREAM.judged, len(Y)))]
+            few = Y[np.arange(min(BOUNDS.judged, len(Y)))]
             state.objective = mean_log_likelihood(model, params, few)
             state.objective -= model.penalty(params)
 
@@ -616,7 +616,7 @@ class DeformableTemplateEstimator(
 
     def _fitted_attributes(self, fit, state, X):
         settings, frame = fit
-        Y = frame.standardised(X[np.arange(min(STREAM.judged, len(X)))])
+        Y = frame.standardised(X[np.arange(min(BOUNDS.judged, len(X)))])
         folds = folds_of(settings.model, state.params, Y, state.chains)
         fitted = FittedTemplate.of(frame, self._layout, settings.model, state.params)
         return {

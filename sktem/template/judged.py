@@ -54,9 +54,9 @@ class Bounds(NamedTuple):
     copies, weight : float
         Share of the images that are exact copies of others, and a mean weight, or one
         over it, with which the prior counts for too little or too much.
-    compared : int
-        Images that are compared with independent pixels, at most; fewer than an eighth
-        of them are too few.
+    judged, compared : int
+        Images that are judged, and that are compared with independent pixels, at most;
+        fewer than an eighth of the latter are too few.
     behind, errors : float
         Nats a pixel by which these explain the images better, and standard errors
         beyond them, from which on a fit warns.
@@ -75,6 +75,7 @@ class Bounds(NamedTuple):
     drift_in_errors: float = 0.4
     copies: float = 0.25
     weight: float = 10.0
+    judged: int = 50
     compared: int = 40
     behind: float = 0.03
     errors: float = 2.0

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.progress import counted
-from sktem.template.model.modes import ModeSearch
+from sktem.template.model.modes import Descent
 from sktem.template.model.statistics import observed_counts
 
 __all__ = ["Likelihoods"]
@@ -19,10 +19,9 @@ class Stage(NamedTuple):
 
     Attributes
     ----------
-    levels : ndarray
-        Factors of the noise variance.
-    least_gain : float or None
-        Nats that a step has to gain; None means those of a usual search.
+    descent : Descent
+        Steps; their matrices serve as long as half of the expected gain is had, by
+        which predictions take half the time.
     behind : float
         How far behind the most likely class others are that take part, in nats for each
         pixel.
@@ -30,24 +29,12 @@ class Stage(NamedTuple):
         How many take part at most.
     afresh : bool
         Whether to search from no deformation and keep what is better.
-    hold : float
-        Share of the expected gain of a step from which on its matrix serves the next
-        one: predictions take half the time.
     """
 
-    levels: np.ndarray
-    least_gain: float | None
+    descent: Descent
     behind: float = np.inf
     n_classes: float = np.inf
     afresh: bool = False
-    hold: float = 0.5
-
-    def how(self) -> dict:
-        """Return the options of a search."""
-        options = {"levels": self.levels, "hold": self.hold}
-        if self.least_gain is not None:
-            options["gains"] = (self.least_gain, self.least_gain)
-        return options
 
 
 class Searches(NamedTuple):
@@ -64,11 +51,13 @@ class Searches(NamedTuple):
         What such images are sought by once more.
     """
 
-    first: Stage = Stage(np.array([16.0]), 0.1)
-    rough: Stage = Stage(np.array([4.0]), 0.5, 4.0)
-    last: Stage = Stage(np.ones(1), 0.01, 1.0, 4)
+    first: Stage = Stage(Descent(np.array([16.0]), gains=(0.1, 0.1), hold=0.5))
+    rough: Stage = Stage(Descent(np.array([4.0]), gains=(0.5, 0.5), hold=0.5), 4.0)
+    last: Stage = Stage(Descent(np.ones(1), gains=(0.01, 0.01), hold=0.5), 1.0, 4)
     poor: float = 3.5
-    again: Stage = Stage(ModeSearch().levels[1:], None, n_classes=6, afresh=True)
+    again: Stage = Stage(
+        Descent(4.0 ** np.arange(3, -1, -1), hold=0.5), n_classes=6, afresh=True
+    )
 
 
 class Likelihoods:
@@ -138,7 +127,7 @@ class _Search:
         self.model, self.params = fitted.model, fitted.params
         self.Y = fitted.standardised(X)
         self.by_template = [
-            self.model.modes_of(self.Y, self.params, t, **first.how())
+            self.model.modes_of(self.Y, self.params, t, descent=first.descent)
             for t in range(len(self.params.weights))
         ]
 
@@ -147,7 +136,7 @@ class _Search:
         Y = self.Y[rows]
         for t, (modes, logs, _, energies) in enumerate(self.by_template):
             start = None if stage.afresh else modes[rows]
-            new = self.model.modes_of(Y, self.params, t, start, **stage.how())
+            new = self.model.modes_of(Y, self.params, t, start, stage.descent)
             better = np.full(len(rows), True)
             if stage.afresh:
                 better = ~(new[1] <= logs[rows])

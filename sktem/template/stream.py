@@ -15,7 +15,7 @@ from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import StreamState
 from sktem.schedules import Constant
 from sktem.template.fitted import FittedTemplate
-from sktem.template.judged import shares_of_folds
+from sktem.template.judged import BOUNDS, shares_of_folds
 from sktem.template.settings import TemplateSettings
 
 __all__ = ["STREAM", "TemplateStream", "TemplateStreamSettings"]
@@ -33,16 +33,15 @@ class ImageStreamRule(NamedTuple):
         Images per component from which a start is made.
     growth : float
         Growth of the images before it at which those there are are fitted anew.
-    judged, together : int
-        Images of a chunk that are judged before they are learned, where there are no
-        chains, and how many of them have one likelihood.
+    together : int
+        How many images, of those of a chunk that are judged before they are learned,
+        have one likelihood.
     defaults : StreamDefaults
         Batches and steps.
     """
 
     images_of_start: int = 20
     growth: float = 1.3
-    judged: int = 50
     together: int = 5
     defaults: StreamDefaults = StreamDefaults(20, passes=2)
 
@@ -148,14 +147,14 @@ class TemplateStream(StreamRunner):
         params, s = merger.published(self.state)
         fitted = FittedTemplate.of(frame, templates.layout, model, params)
         self.attributes |= {**fitted.attributes(), "_statistics": s}
-        share = min(len(Y) / STREAM.judged, 1.0)
+        share = min(len(Y) / BOUNDS.judged, 1.0)
         for name, value in zip(FOLDS, new, strict=True):
             before = self.attributes[name]
             self.attributes[name] = before + share * (value - before)
 
     def _judge(self, model, Y):
         """Return shares of folds of images of a chunk, and note their likelihoods."""
-        rows = np.linspace(0, len(Y) - 1, min(len(Y), STREAM.judged)).astype(int)
+        rows = np.linspace(0, len(Y) - 1, min(len(Y), BOUNDS.judged)).astype(int)
         modes, logs = model.searched(Y[rows], self.state.params)
         watched = self.state.likelihoods
         for value in logsumexp(logs, axis=1):

@@ -108,7 +108,7 @@ def test_scores_are_the_same(dtype, xp):
 def no_annealing(monkeypatch):
     """Let log Z be zero, as its calculation takes the most time by far."""
     result = AISResult(0.0, 0.0, 1.0, 1, 1)
-    monkeypatch.setattr(FittedMachine, "found_partition", lambda *_: result)
+    monkeypatch.setattr(FittedMachine, "remembered_partition", lambda *_: result)
 
 
 def _numpy(fitted):

@@ -16,6 +16,7 @@ from sktem import (
 )
 from sktem.exceptions import FitWarning
 from sktem.template.judged import pixel_log_densities
+from sktem.template.model.modes import Descent
 from tests.template.oracles import SMALL, blobs
 
 
@@ -40,13 +41,14 @@ def test_search_finds_what_a_much_denser_one_finds(fitted):
     Y = fitted.standardised(estimator._checked(X))
     found = model.search_modes(Y, params, 0)[1]
     once = model.modes_of(Y, params, 0)[1]
-    dense = model.modes_of(Y, params, 0, levels=2 ** np.arange(9, -0.1, -0.25))[1]
+    descent = Descent(2 ** np.arange(9, -0.1, -0.25))
+    dense = model.modes_of(Y, params, 0, descent=descent)[1]
     factor = model.component(params, 0).factor
     rng = np.random.default_rng(0)
     for _ in range(4):
         start = rng.normal(size=(len(Y), len(factor))) @ factor.T
-        levels = 2.0 ** np.arange(5, -1, -1)
-        dense = np.maximum(dense, model.modes_of(Y, params, 0, start, levels=levels)[1])
+        descent = Descent(2.0 ** np.arange(5, -1, -1))
+        dense = np.maximum(dense, model.modes_of(Y, params, 0, start, descent)[1])
     assert (found >= once).all()
     assert np.maximum(dense - found, 0).mean() < 2.0
     assert (dense - found > 20).mean() <= 0.05

@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 
 from sktem import DeformableTemplateClassifier, DeformableTemplatePrior
 from sktem.template.likelihoods import Likelihoods, Searches
+from sktem.template.model.modes import Descent
 from tests.template.oracles import classifier, named_kinds, two_kinds
 
 
@@ -49,7 +50,7 @@ def test_what_is_explained_poorly_is_sought_again():
     once = Likelihoods(fits, Searches(poor=np.inf)).judge(X)[0]
     again = (found != once).any(axis=1)
     assert 0.1 < again.mean() < 0.95
-    afresh = searched(fitted, X, hold=0.5, levels=4.0 ** np.arange(3, -1, -1))
+    afresh = searched(fitted, X, descent=Descent(4.0 ** np.arange(3, -1, -1), hold=0.5))
     expected = np.maximum(once, afresh)
     np.testing.assert_allclose(found[again], expected[again], rtol=1e-9)
     # Those of the others would have changed less, and few labels.

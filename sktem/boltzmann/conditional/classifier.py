@@ -12,8 +12,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from sktem.boltzmann.ascents import minimised
-from sktem.boltzmann.calls import one_blas_thread
 from sktem.boltzmann.conditional.conditional_machines import (
     ConditionalMachine,
     conditional_machine,
@@ -22,6 +20,7 @@ from sktem.boltzmann.conditional.decays import DecaySearch
 from sktem.boltzmann.conditional.face import ConditionalEstimator
 from sktem.boltzmann.conditional.labels import Labels
 from sktem.boltzmann.conditional.peers import PEERS, bayes_losses
+from sktem.boltzmann.lbfgs import minimised
 from sktem.boltzmann.learning.row_weights import (
     column_scaling,
     shared_rows,
@@ -29,6 +28,7 @@ from sktem.boltzmann.learning.row_weights import (
 )
 from sktem.boltzmann.learning.state import StepMemory
 from sktem.boltzmann.learning.steps import AdaptedSteps
+from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed

@@ -14,7 +14,7 @@ from zlib import crc32
 import numpy as np
 from scipy.special import expit, softmax
 
-from sktem.boltzmann.ascents import Parts
+from sktem.boltzmann.lbfgs import Parts
 from sktem.boltzmann.machines.enumeration import enumerate_states
 from sktem.boltzmann.sums import (
     blocks,

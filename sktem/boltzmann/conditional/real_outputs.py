@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.boltzmann.ascents import Parts, minimised
 from sktem.boltzmann.conditional.conditional_machines import draw_rows
 from sktem.boltzmann.conditional.decays import DecaySearch
+from sktem.boltzmann.lbfgs import Parts, minimised
 from sktem.boltzmann.machines.enumeration import enumerate_states
 from sktem.boltzmann.sums import hidden_sums, state_slopes, state_sums
 

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_consistent_length
 
-from sktem.boltzmann.calls import one_blas_thread
 from sktem.boltzmann.conditional.conditional_machines import LIMITS
 from sktem.boltzmann.conditional.face import DOUBTS, ConditionalEstimator
 from sktem.boltzmann.conditional.peers import PEERS, judged_rows, ridge_errors
@@ -24,6 +23,7 @@ from sktem.boltzmann.learning.row_weights import (
     shared_rows,
     shares_of,
 )
+from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed

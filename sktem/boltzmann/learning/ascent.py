@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.ascents import minimised
+from sktem.boltzmann.lbfgs import minimised
 from sktem.rows.held import carrier_of
 
 __all__ = ["ExactAscent"]

@@ -91,14 +91,6 @@ class OddEnumeration:
         """Return the mean statistics under the model, None where too costly."""
         return free_sums(self.model.states, params)[1] if self.fits else None
 
-    def draw_given(self, params, X, observed, rng):
-        """Return exact draws of the visible units given the observed ones."""
-        return self._given(params, X, observed, rng)
-
-    def means_given(self, params, X, observed):
-        """Return exact means of the visible units given the observed ones."""
-        return self._given(params, X, observed, None)
-
     def _odd_energies(self, params):
         """Return odd states, logarithms of the sums over even units, a constant."""
         layers, params = self.model.states, params.astype(np.float64)
@@ -106,8 +98,8 @@ class OddEnumeration:
         sums, constant = _sum_even_units(layers, params, fields)
         return states, energies + sums, constant
 
-    def _given(self, params, X, observed, rng):
-        """Return draws, or means without a generator, in float64."""
+    def given(self, params, X, observed, rng=None):
+        """Return exact draws of the visible units given the observed ones, or means."""
         limits = self.model.limits
         most = limits.per_unit * limits.products * 2**6
         if not self.fits or self.cost * len(X) > most:

@@ -114,8 +114,8 @@ class ExactPartition:
         _, units, pairs = plan.marginals(biases[:, None], weights)
         return self.model.statistics_of(units[:, 0], pairs)
 
-    def draw_given(self, params, X, observed, rng):
-        """Return exact draws of the visible units given the observed ones.
+    def given(self, params, X, observed, rng=None):
+        """Return exact draws of the visible units given the observed ones, or means.
 
         Parameters
         ----------
@@ -123,8 +123,8 @@ class ExactPartition:
             Parameters.
         X, observed : ndarray of shape (n, n_visible)
             Visible values, and which are observed.
-        rng : numpy.random.Generator
-            Source of randomness.
+        rng : numpy.random.Generator or None, default=None
+            Source of randomness of draws, None for means.
 
         Returns
         -------
@@ -136,29 +136,11 @@ class ExactPartition:
         if clamped is None:
             return None
         plan, fields, weights = clamped
-        return plan.draw(fields, weights, rng)[self.model.visible].T
-
-    def means_given(self, params, X, observed):
-        """Return exact means of the visible units given the observed ones.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-        X, observed : ndarray of shape (n, n_visible)
-            Visible values, and which are observed.
-
-        Returns
-        -------
-        ndarray of shape (n, n_visible) or None
-            Means; None as in `draw_given`.
-        """
-        clamped = self._clamped(params, X, observed)
-        if clamped is None:
-            return None
-        plan, fields, weights = clamped
-        means = plan.marginals(fields, weights, large=True)[1]
-        return means[self.model.visible].T
+        if rng is None:
+            units = plan.marginals(fields, weights, large=True)[1]
+        else:
+            units = plan.draw(fields, weights, rng)
+        return units[self.model.visible].T
 
     def _clamped(self, params, X, observed):
         """Return plan, fields and weights with observed units held by their fields."""
@@ -274,12 +256,12 @@ class LogPartition:
             )
         return None if value is None else AISResult(value, 0.0, np.inf, 0, 0)
 
-    def estimate(self, machine, rng, method, n_runs, n_temperatures, schedule, verbose):
+    def estimate(self, fitted, rng, method, n_runs, n_temperatures, schedule, verbose):
         """Return log Z, by runs of a given length where it is not exact.
 
         Parameters
         ----------
-        machine : FittedMachine
+        fitted : FittedMachine
             The machine.
         rng : numpy.random.Generator
             Source of randomness.
@@ -297,7 +279,7 @@ class LogPartition:
         AISResult or PartitionBracket
             The value.
         """
-        model, params = machine.model, machine.params
+        model, params = fitted.model, fitted.params
         if method in ("auto", "exact"):
             exact = self.exact(params, method)
             if exact is not None:
@@ -308,7 +290,7 @@ class LogPartition:
             )
             _warn_of_few(estimate)
             return estimate
-        chains = machine.new_chains(n_runs, None, rng)
+        chains = fitted.new_chains(n_runs, None, rng)
         estimate = bracket_log_partition(
             model, params, chains, rng, n_runs, n_temperatures, schedule,
             verbose=verbose,
@@ -316,12 +298,12 @@ class LogPartition:
         _warn_of_doubt(estimate)
         return estimate
 
-    def find(self, machine, rng, method, verbose):
+    def find(self, fitted, rng, method, verbose):
         """Return log Z of parameters, cached.
 
         Parameters
         ----------
-        machine : FittedMachine
+        fitted : FittedMachine
             The machine.
         rng : callable
             Returns the source of randomness.
@@ -335,31 +317,31 @@ class LogPartition:
         AISResult or PartitionBracket
             The value.
         """
-        params = machine.params
+        params = fitted.params
         if method in self.known:
             of, estimate = self.known[method]
             if bool(arrays_of(params).xp.all(of == params)):
                 return estimate
         estimate = self.exact(params, method) if method in ("auto", "exact") else None
         if estimate is None:
-            estimate = self._sampled(machine, rng, method, verbose)
+            estimate = self._sampled(fitted, rng, method, verbose)
         self.known[method] = arrays_of(params).copy(params), estimate
         return estimate
 
-    def _sampled(self, machine, rng, method, verbose):
+    def _sampled(self, fitted, rng, method, verbose):
         """Return log Z by runs, of "auto" longer ones where the first are in doubt."""
         n_runs, policy = self.policy.n_runs, self.policy
         if method == "auto":
-            chains = machine.new_chains(n_runs, None, rng())
+            chains = fitted.new_chains(n_runs, None, rng())
             bracket = bracket_log_partition(
-                machine.model, machine.params, chains, rng(), n_runs,
+                fitted.model, fitted.params, chains, rng(), n_runs,
                 policy.n_temperatures, verbose=verbose,
             )  # fmt: skip
             if not bracket.doubt:
                 return bracket
         longest = policy.most_temperatures
         return self.estimate(
-            machine, rng(), method, n_runs, longest, "adaptive", verbose
+            fitted, rng(), method, n_runs, longest, "adaptive", verbose
         )
 
 

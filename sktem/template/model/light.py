@@ -7,19 +7,35 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.template.model.chains import Chains, Component, under_unit_light
-from sktem.template.model.modes import ModeFinder
+from sktem.template.model.modes import Descent, ModeFinder
 from sktem.template.model.statistics import observed_counts
 
-__all__ = ["LEAST_GAIN", "NO_VARIANCE", "Light", "LitImages"]
+__all__ = ["LIGHT", "Light", "LightRule", "LitImages"]
 
-#: Least gain; variance of what is no nuisance.
-LEAST_GAIN, NO_VARIANCE = 0.05, 1e-12
 
-#: Searches for modes and light by turns, at most, and the change that ends them.
-TURNS, PRECISION = 8, 1e-4
+class LightRule(NamedTuple):
+    """Bounds of light, and the search for modes and light by turns.
 
-#: The level of noise of a mode.
-ONE = np.ones(1)
+    Attributes
+    ----------
+    least_gain : float
+        Least gain.
+    no_variance : float
+        Variance of a gain or offset that is no nuisance.
+    turns, precision : int, float
+        Turns, at most, and the change that ends them.
+    further : Descent
+        Steps from modes for other gains and offsets.
+    """
+
+    least_gain: float = 0.05
+    no_variance: float = 1e-12
+    turns: int = 8
+    precision: float = 1e-4
+    further: Descent = Descent(np.ones(1))
+
+
+LIGHT = LightRule()
 
 
 class Light(NamedTuple):
@@ -43,13 +59,13 @@ class Light(NamedTuple):
             for part, mean in zip(filled, means, strict=True)
         ]
         gains = np.ones(len(Y))
-        if self.variances[0] > NO_VARIANCE:
+        if self.variances[0] > LIGHT.no_variance:
             ratio = np.sqrt(squares[0] / np.where(squares[1] > 0, squares[1], 1.0))
             deviation = 2 * np.sqrt(self.variances[0])
             gains = np.clip(ratio, 1 - deviation, 1 + deviation)
-            gains = np.where(squares[1] > 0, np.maximum(gains, LEAST_GAIN), 1.0)
+            gains = np.where(squares[1] > 0, np.maximum(gains, LIGHT.least_gain), 1.0)
         offsets = np.zeros(len(Y))
-        if self.variances[1] > NO_VARIANCE:
+        if self.variances[1] > LIGHT.no_variance:
             offsets = means[0] - gains * means[1]
         return np.stack([gains, offsets], axis=1)
 
@@ -82,7 +98,7 @@ class Light(NamedTuple):
         right[:, 0] += 1 / self.variances[0]
         covariances = np.linalg.inv(matrix / variance + np.diag(1 / self.variances))
         means = np.einsum("nij,nj->ni", covariances, right)
-        means[:, 0] = np.maximum(means[:, 0], LEAST_GAIN)
+        means[:, 0] = np.maximum(means[:, 0], LIGHT.least_gain)
         return means, covariances
 
     def log_evidence(self, lights, covariances) -> np.ndarray:
@@ -123,7 +139,7 @@ class LitImages(NamedTuple):
         factors = np.linalg.cholesky(covariances)
         noise = [np.random.default_rng([seed, k]).normal(size=2) for k in numbers]
         lights = means + np.einsum("nij,nj->ni", factors, np.reshape(noise, (-1, 2)))
-        lights[:, 0] = np.maximum(lights[:, 0], LEAST_GAIN)
+        lights[:, 0] = np.maximum(lights[:, 0], LIGHT.least_gain)
         return lights
 
     def search(self, X, image, principal):
@@ -134,16 +150,16 @@ class LitImages(NamedTuple):
         """
         lights = self.light.start(X, image)
         Z, logs = np.zeros((len(X), self.modes.grid.n_latents)), np.empty(len(X))
-        for turn in range(TURNS):
+        for turn in range(LIGHT.turns):
             for rows, Y, unlit_part in under_unit_light(X, lights, self.part):
                 if turn == 0:
                     Z[rows], logs[rows] = self.modes.search(Y, unlit_part, principal)
                 else:
-                    refined = self.modes.find(Y, unlit_part, Z[rows], levels=ONE)
+                    refined = self.modes.find(Y, unlit_part, Z[rows], LIGHT.further)
                     Z[rows], logs[rows] = refined[:2]
             before = lights
             lights, covariances = self.posterior(X, Z)
-            if np.abs(lights - before).max(initial=0.0) < PRECISION:
+            if np.abs(lights - before).max(initial=0.0) < LIGHT.precision:
                 break
         logs -= observed_counts(X) * np.log(before[:, 0])
         return Z, logs + self.light.log_evidence(before, covariances)

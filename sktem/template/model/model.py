@@ -447,17 +447,16 @@ class DeformableTemplateModel(LatentModel):
         # A remembered mode is near the present one: a few steps will do. The first
         # time it is sought from no deformation.
         groups = [
-            (np.flatnonzero(known), np.ones(1), self.modes.how.steps_from_mode),
-            (np.flatnonzero(~known), None, None),
+            (np.flatnonzero(known), self.modes.how.from_mode),
+            (np.flatnonzero(~known), self.modes.how.first),
         ]
-        for rows, levels, max_steps in groups:
+        for rows, descent in groups:
             if len(rows) == 0:
                 continue
             for t in range(T):
                 remembered[rows, t], logs[rows, t], *_ = self.modes_of(
-                    X[rows], params, t, remembered[rows, t],
-                    levels=levels, max_steps=max_steps,
-                )  # fmt: skip
+                    X[rows], params, t, remembered[rows, t], descent
+                )
         logs = np.where(np.isnan(logs), -np.inf, logs) + np.log(params.weights)
         total = logsumexp(logs, axis=1, keepdims=True)
         lost = ~np.isfinite(total[:, 0])
@@ -466,9 +465,9 @@ class DeformableTemplateModel(LatentModel):
 
     # -------------------------------------------------------- densities of a component
 
-    def modes_of(self, X, params, t, *args, **options):
+    def modes_of(self, X, params, t, Z=None, descent=None):
         """Return posterior modes under component ``t``: see ``ModeFinder.find``."""
-        return self.modes.find(X, self.component(params, t), *args, **options)
+        return self.modes.find(X, self.component(params, t), Z, descent)
 
     def search_modes(self, X, params, t):
         """Return the best of several searches for modes under component ``t``."""

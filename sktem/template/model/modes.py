@@ -14,7 +14,28 @@ from sktem.template.kernels.modes import Levels, ModeValues, modes
 from sktem.template.model.chains import over_images
 from sktem.template.model.statistics import observed_counts
 
-__all__ = ["ModeFinder", "ModeSearch"]
+__all__ = ["Descent", "ModeFinder", "ModeSearch"]
+
+
+class Descent(NamedTuple):
+    """Levenberg-Marquardt steps while the noise is lowered to its estimate.
+
+    Attributes
+    ----------
+    levels : ndarray
+        Factors of the noise variance, one after the other.
+    steps : int
+        Steps at one level, at most.
+    gains : tuple of float
+        Nats that a step has to gain, on the way and at the last level.
+    hold : float
+        Share of the expected gain of a step for its matrix to serve the next one.
+    """
+
+    levels: np.ndarray
+    steps: int = 30
+    gains: tuple[float, float] = (0.03, 0.01)
+    hold: float = np.inf
 
 
 class ModeSearch(NamedTuple):
@@ -22,30 +43,24 @@ class ModeSearch(NamedTuple):
 
     Attributes
     ----------
-    levels : ndarray
-        Factors of the noise variance on the way to a mode of a new image.
-    steps, steps_from_mode : int
-        Steps at one level of noise, at most, and from a mode that is nearly one.
-    gains : tuple of float
-        Nats that a step has to gain, on the way and at the last level.
+    first, from_mode : Descent
+        To a mode of a new image, and from a mode that is nearly one.
     poor : float
         Images with larger squared residuals per pixel, in noise variances, are searched
-        again: by other levels, and from principal deformations.
-    other_levels, levels_from_principal : ndarray
-        Levels of these searches.
+        again.
+    again, from_principal : Descent
+        For these: from no deformation, and from principal deformations.
     n_principal, deviations : int, float
         How many deformations, and how many standard deviations they are long.
     another : float
         Nats that another mode is better by, more than the precision of one mode.
     """
 
-    levels: np.ndarray = 4.0 ** np.arange(4, -1, -1)
-    steps: int = 30
-    steps_from_mode: int = 3
-    gains: tuple = (0.03, 0.01)
+    first: Descent = Descent(4.0 ** np.arange(4, -1, -1))
+    from_mode: Descent = Descent(np.ones(1), steps=3)
     poor: float = 1.2
-    other_levels: np.ndarray = np.array([128.0, 32.0, 8.0, 2.0, 1.0])
-    levels_from_principal: np.ndarray = np.array([16.0, 4.0, 1.0])
+    again: Descent = Descent(np.array([128.0, 32.0, 8.0, 2.0, 1.0]))
+    from_principal: Descent = Descent(np.array([16.0, 4.0, 1.0]))
     n_principal: int = 2
     deviations: float = 1.5
     another: float = 0.1
@@ -68,17 +83,7 @@ class ModeFinder(NamedTuple):
     n_jobs: int | None = None
     how: ModeSearch = ModeSearch()
 
-    def find(
-        self,
-        X,
-        component,
-        Z=None,
-        factors=False,
-        levels=None,
-        max_steps=None,
-        gains=None,
-        hold=np.inf,
-    ):
+    def find(self, X, component, Z=None, descent=None, factors=False):
         """Return posterior modes of the deformations and Laplace log-likelihoods.
 
         Parameters
@@ -89,17 +94,10 @@ class ModeFinder(NamedTuple):
             A component.
         Z : ndarray of shape (n, n_latents) or None, default=None
             Where to start; None means at no deformation.
+        descent : Descent or None, default=None
+            Steps; None takes those to a mode of a new image.
         factors : bool, default=False
             Whether Cholesky factors of the Hessians are wanted.
-        levels : ndarray or None, default=None
-            Factors of the noise variance, one after the other; here and below, None
-            takes those of the search.
-        max_steps : int or None, default=None
-            Steps at one level, at most.
-        gains : tuple of float or None, default=None
-            Nats that a step has to gain, on the way and at the last level.
-        hold : float, default=inf
-            Share of the expected gain of a step for its matrix to serve the next one.
 
         Returns
         -------
@@ -112,20 +110,19 @@ class ModeFinder(NamedTuple):
         energies : ndarray of shape (n,)
             ``rss / noise_variance + z' Gamma^-1 z`` at the modes.
         """
-        grid, how = self.grid, self.how
-        levels = np.asarray(how.levels if levels is None else levels, dtype=float)
-        max_steps = how.steps if max_steps is None else max_steps
-        gains = how.gains if gains is None else gains
+        grid, descent = self.grid, self.how.first if descent is None else descent
         n, dim = len(X), grid.n_latents
         Z = np.zeros((n, dim)) if Z is None else np.array(Z, dtype=float)
         rss, log_det = np.empty(n), np.empty(n)
-        least = np.full(len(levels), gains[0])
-        least[-1] = gains[1]
+        levels = np.asarray(descent.levels, dtype=float)
+        least = np.full(len(levels), descent.gains[0])
+        least[-1] = descent.gains[1]
         lowers = np.zeros((n if factors else 0, dim, dim))
 
         def find(rows):
             modes(
-                X[rows], Z[rows], component, Levels(levels, max_steps, least, hold),
+                X[rows], Z[rows], component,
+                Levels(levels, descent.steps, least, descent.hold),
                 grid.compiled, grid.pairs,
                 ModeValues(rss[rows], log_det[rows], lowers[rows]),
             )  # fmt: skip
@@ -165,13 +162,13 @@ class ModeFinder(NamedTuple):
         poor = np.flatnonzero(~(energies <= self.how.poor * observed_counts(X)))
         if len(poor) == 0:
             return Z, logs
-        starts = [(np.zeros(self.grid.n_latents), self.how.other_levels)]
+        starts = [(np.zeros(self.grid.n_latents), self.how.again)]
         for deformation in principal():
             for sign in (-self.how.deviations, self.how.deviations):
-                starts.append((sign * deformation, self.how.levels_from_principal))
-        for start, levels in starts:
+                starts.append((sign * deformation, self.how.from_principal))
+        for start, descent in starts:
             many = np.tile(start, (len(poor), 1))
-            new, reached, *_ = self.find(X[poor], component, many, levels=levels)
+            new, reached, *_ = self.find(X[poor], component, many, descent)
             better = reached > np.nan_to_num(logs[poor], nan=-np.inf) + self.how.another
             Z[poor[better]], logs[poor[better]] = new[better], reached[better]
         return Z, logs
@@ -204,14 +201,7 @@ class ModeFinder(NamedTuple):
             Estimates, standard errors of the logarithms, and effective sample sizes.
         """
         grid = self.grid
-        Z, _, lowers, _ = self.find(
-            X,
-            component,
-            Z,
-            factors=True,
-            levels=np.ones(1),
-            max_steps=self.how.steps_from_mode,
-        )
+        Z, _, lowers, _ = self.find(X, component, Z, self.how.from_mode, factors=True)
         terms = np.empty((len(X), n_draws))
         # The same draws for every image: an answer does not depend on the others.
         rng = np.random.default_rng(seed)

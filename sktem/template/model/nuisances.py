@@ -10,7 +10,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from sktem.choices import did_you_mean
 from sktem.template.geometry.grid import gaussian
-from sktem.template.model.light import NO_VARIANCE, Light
+from sktem.template.model.light import LIGHT, Light
 from sktem.template.model.statistics import split, statistic_size
 
 __all__ = ["NUISANCES", "Nuisances", "checked_names"]
@@ -92,10 +92,10 @@ class Nuisances:
         self.names = tuple(names)
         self.n_steps = getattr(grid, "n_steps", 1)
         light = [
-            deviation**2 if name in names else NO_VARIANCE
+            deviation**2 if name in names else LIGHT.no_variance
             for name, deviation in (("gain", RULE.gain), ("offset", RULE.offset))
         ]
-        lit = max(light) > NO_VARIANCE
+        lit = max(light) > LIGHT.no_variance
         self.light = Light(np.array(light)) if lit else None
 
     @property
