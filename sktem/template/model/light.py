@@ -14,7 +14,7 @@ __all__ = ["LIGHT", "Light", "LightRule", "LitImages"]
 
 
 class LightRule(NamedTuple):
-    """Bounds of light, and the search for modes and light by turns.
+    """Bounds of light, and turns of the search for modes and light.
 
     Attributes
     ----------
