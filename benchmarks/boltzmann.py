@@ -268,7 +268,7 @@ def deep(n_chains=100, n_sweeps=20):
 
     draws = operations_of(params).draws(1)
     functions = {
-        "sktem": lambda: model.states.transitions(params, chains, n_sweeps, draws),
+        "sktem": lambda: model.dynamics.transitions(params, chains, n_sweeps, draws),
         "NumPy, float32": textbook,
         "matrix products alone": products,
     }
@@ -331,7 +331,7 @@ def on_device(device, n_chains, n_sweeps=20):
         return run
 
     functions = {
-        "sktem, float32": lambda: model.states.transitions(
+        "sktem, float32": lambda: model.dynamics.transitions(
             params, chains, n_sweeps, draws
         ),
         "plain loop of torch, float32": plain,

@@ -12,7 +12,7 @@ from sktem.boltzmann.learning.e_steps import ExactPosterior
 from sktem.boltzmann.learning.loop import ContrastiveEpochs
 from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.learning.state import ContrastiveState
-from sktem.boltzmann.machines.layer_states import LayerStates
+from sktem.boltzmann.machines.layer_dynamics import LayerDynamics
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.settings import MachineSettings
 from sktem.e_step.random import seed_sequence, spawn_generators
@@ -26,7 +26,7 @@ STEPS = (0.05, 0.005)
 GAUSSIAN_STEPS = (0.01, 0.001)
 
 
-class DoubledStates(LayerStates):
+class DoubledDynamics(LayerDynamics):
     """States of a restricted machine whose layers see each other twice.
 
     In a deep machine a unit between two layers has input from both. A restricted
@@ -55,7 +55,7 @@ class DoubledStates(LayerStates):
 
 
 class DoubledMachine(LayeredMachine):
-    """Restricted machine of `DoubledStates`.
+    """Restricted machine of `DoubledDynamics`.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class DoubledMachine(LayeredMachine):
 
     def __init__(self, sizes, gaussian, n_jobs, variance_floor, up, down):
         super().__init__(sizes, gaussian, n_jobs, variance_floor)
-        self.states = DoubledStates(self.layout, up, down)
+        self.dynamics = DoubledDynamics(self.layout, up, down)
 
 
 def pretrained(machine, X, n_epochs):

@@ -584,7 +584,7 @@ class LatentBoltzmannMachine(
         for chunk, weights in each_chunk(self, X, sample_weight, is_fresh):
             if is_fresh():
                 rule = self._value_rule(reset=True)
-                rule = rule.found(chunk) if rule.is_open else rule
+                rule = rule.for_rows(chunk) if rule.is_open else rule
                 chunk = rule.values(chunk)
                 stream = BoltzmannStream(seed_sequence(self.random_state), rule.kind)
             else:
@@ -645,7 +645,7 @@ class LatentBoltzmannMachine(
             if warm:
                 check_arrays(self.params_, rows, f"{type(self).__name__}.fit()")
             if rule.is_open:
-                rule = rule.found(rows, not isinstance(rows, np.ndarray))
+                rule = rule.for_rows(rows, not isinstance(rows, np.ndarray))
             return rule.values(rows), rule.kind
         check_can_remember(type(self).__name__, source)
         seen = ValuesSeen()

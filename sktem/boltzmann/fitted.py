@@ -295,7 +295,7 @@ class FittedMachine:
         X, observed = self._seen(X)
         if n_steps is None:
             exact = self.partition.plans["auto"]
-            drawn = exact.given(self.params, X, observed, rng)
+            drawn = exact.conditional(self.params, X, observed, rng)
             if drawn is not None:
                 return self._as_data(arrays_of(X).xp.where(observed, X, drawn))
             n_steps = self.budget.steps_given
@@ -313,7 +313,7 @@ class FittedMachine:
         arrays = arrays_of(X)
         if n_steps is None:
             exact = self.partition.plans["auto"]
-            means = exact.given(self.params, X, observed)
+            means = exact.conditional(self.params, X, observed)
             if means is not None:
                 return self.units.outputs(np.where(observed, X, means))
             n_steps = self.budget.steps_given

@@ -116,7 +116,7 @@ class ValueRule(NamedTuple):
         """Whether columns of labels are taken where the kind is open."""
         return self.is_open and not self.on_graph and self.binarize is None
 
-    def found(self, X, in_pieces=True) -> ValueRule:
+    def for_rows(self, X, in_pieces=True) -> ValueRule:
         """Return the rule with the kind of rows, which may be one piece of many."""
         in_pieces = in_pieces and not sparse.issparse(X)
         return self.resolved(ValuesSeen.of(X), in_pieces)

@@ -153,11 +153,11 @@ def test_given_a_part(kind):
     exact = exact_partition(model)
     p = np.exp(logsumexp(logs, axis=0)) * discrete[:, 1]
     expected = p @ discrete / p.sum()
-    means = exact.given(params, X, observed)
+    means = exact.conditional(params, X, observed)
     np.testing.assert_allclose(means[0, n + size :], expected[size:], atol=1e-9)
     many, rng = 8000, np.random.default_rng(0)
     X, observed = np.repeat(X, many, axis=0), np.repeat(observed, many, axis=0)
-    drawn = exact.given(params, X, observed, rng)[:, n + size :]
+    drawn = exact.conditional(params, X, observed, rng)[:, n + size :]
     if drawn.shape[1]:
         error = drawn.std(axis=0) / np.sqrt(many)
         assert (np.abs(drawn.mean(axis=0) - expected[size:]) < 4.5 * error).all()

@@ -74,9 +74,9 @@ def gain_of_parities(X, shares=None, limits: ParityLimits | None = None) -> Pari
     signs = (1.0 - 2.0 * X).astype(np.float32)
     pairs = signs[:, first] * signs[:, second]
     means = shares @ signs
-    found = (pairs * shares[:, None].astype(np.float32)).T @ signs
+    moments = (pairs * shares[:, None].astype(np.float32)).T @ signs
     expected = (means[first] * means[second])[:, None] * means
-    gains = _divergence(0.5 - 0.5 * found, 0.5 - 0.5 * expected)
+    gains = _divergence(0.5 - 0.5 * moments, 0.5 - 0.5 * expected)
     gains[second[:, None] >= np.arange(d)] = 0.0  # each triple once
     by_chance = (np.log(d * (d - 1) * (d - 2) / 6) + limits.sure) * (shares @ shares)
     gains -= by_chance
@@ -84,7 +84,7 @@ def gain_of_parities(X, shares=None, limits: ParityLimits | None = None) -> Pari
     while (gain := gains.max()) > 0:
         pair, third = np.unravel_index(gains.argmax(), gains.shape)
         triple = (int(first[pair]), int(second[pair]), int(third))
-        best = best or (triple, float(0.5 - 0.5 * found[pair, third]))
+        best = best or (triple, float(0.5 - 0.5 * moments[pair, third]))
         total += float(gain)
         gains[np.isin(first, triple) | np.isin(second, triple)] = 0.0
         gains[:, triple] = 0.0

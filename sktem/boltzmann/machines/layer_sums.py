@@ -11,14 +11,14 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from sktem.boltzmann.machines.enumeration import enumerate_states
-from sktem.boltzmann.machines.layer_states import LayerStates
+from sktem.boltzmann.machines.layer_dynamics import LayerDynamics
 from sktem.boltzmann.machines.model import draw_seed
 from sktem.boltzmann.sums import hidden_sums
 
 __all__ = ["OddEnumeration", "free_sums", "row_sums"]
 
 
-def free_sums(layers: LayerStates, params) -> tuple[float, np.ndarray]:
+def free_sums(layers: LayerDynamics, params) -> tuple[float, np.ndarray]:
     """Return log Z and the mean of phi under the model.
 
     The units of the smaller side are enumerated, the others are summed out.
@@ -44,7 +44,7 @@ def free_sums(layers: LayerStates, params) -> tuple[float, np.ndarray]:
     return log_sum + constant, values
 
 
-def row_sums(layers: LayerStates, params, X, shares=None) -> tuple[float, np.ndarray]:
+def row_sums(layers: LayerDynamics, params, X, shares=None) -> tuple[float, np.ndarray]:
     """Return means over rows of a restricted machine, its hidden units summed out."""
     shares = np.full(len(X), 1 / len(X)) if shares is None else shares
     fields = layers.odd_fields(params, X)
@@ -89,22 +89,22 @@ class OddEnumeration:
 
     def moments(self, params):
         """Return the mean statistics under the model, None where too costly."""
-        return free_sums(self.model.states, params)[1] if self.fits else None
+        return free_sums(self.model.dynamics, params)[1] if self.fits else None
 
     def _odd_energies(self, params):
         """Return odd states, logarithms of the sums over even units, a constant."""
-        layers, params = self.model.states, params.astype(np.float64)
+        layers, params = self.model.dynamics, params.astype(np.float64)
         states, fields, energies = _odd_states(layers, params)
         sums, constant = _sum_even_units(layers, params, fields)
         return states, energies + sums, constant
 
-    def given(self, params, X, observed, rng=None):
+    def conditional(self, params, X, observed, rng=None):
         """Return exact draws of the visible units given the observed ones, or means."""
         limits = self.model.limits
         most = limits.per_unit * limits.products * 2**6
         if not self.fits or self.cost * len(X) > most:
             return None
-        layers, layout, m = self.model.states, self.model.layout, self.model.n_visible
+        layers, layout, m = self.model.dynamics, self.model.layout, self.model.n_visible
         params = params.astype(np.float64)
         states, fields, energies = _odd_states(layers, params)
         energies = energies + hidden_sums(fields[:, m:])[0]

@@ -11,9 +11,9 @@ from sktem.boltzmann.machines.elimination import (
     EliminationPlan,
     posterior_plan,
 )
+from sktem.boltzmann.machines.layer_dynamics import LayerDynamics
 from sktem.boltzmann.machines.layer_layout import LayerLayout
 from sktem.boltzmann.machines.layer_operations import operations_of, softplus_sums
-from sktem.boltzmann.machines.layer_states import LayerStates
 from sktem.boltzmann.machines.layer_sums import free_sums, row_sums
 from sktem.boltzmann.machines.model import BoltzmannModel, Moments, entropy
 from sktem.graphs import Graph, layered_graph
@@ -45,7 +45,7 @@ class LayeredMachine(BoltzmannModel):
     ----------
     layout : LayerLayout
         Where units and parameters are.
-    states : LayerStates
+    dynamics : LayerDynamics
         Fields, draws and means.
     least_precision : float
         Least precision of a Gaussian unit, in units of what it started from.
@@ -64,7 +64,7 @@ class LayeredMachine(BoltzmannModel):
         groups=(),
     ):
         self.layout = layout = LayerLayout(sizes, gaussian, groups)
-        self.states = LayerStates(layout)
+        self.dynamics = LayerDynamics(layout)
         self.n_jobs = n_jobs
         self.variance_floor = variance_floor
         self.sizes, self.gaussian = layout.sizes, layout.gaussian
@@ -192,14 +192,14 @@ class LayeredMachine(BoltzmannModel):
             part = slice(start, stop)
             draws = operations.draws(seed, start)
             of_chains, *data = (_taken(x, part) for x in (chains, X, observed))
-            even, means = self.states.transitions(
+            even, means = self.dynamics.transitions(
                 params, of_chains, n_sweeps, draws, *data
             )
             new[part, ...] = draws.from_means(means)
             if rao_blackwell is None:
                 return (0.0,)
             odd = means if rao_blackwell else new[part, ...]
-            return (self.states.mean_statistics(even, odd, n=n),)
+            return (self.dynamics.mean_statistics(even, odd, n=n),)
 
         size = operations.rows_per_block
         (total,) = reduce_blocks(block, n, size, self._threads(operations))
@@ -231,11 +231,11 @@ class LayeredMachine(BoltzmannModel):
         operations, n = operations_of(params), X.shape[0]
         params = operations.astype(params, X.dtype)
         if n <= operations.rows_per_block:
-            return self.states.mean_field(params, X, observed, n_iterations)
+            return self.dynamics.mean_field(params, X, observed, n_iterations)
 
         def block(start, stop):
             rows, is_observed = (_taken(x, slice(start, stop)) for x in (X, observed))
-            return self.states.mean_field(params, rows, is_observed, n_iterations)
+            return self.dynamics.mean_field(params, rows, is_observed, n_iterations)
 
         size, threads = operations.rows_per_block, self._threads(operations)
         results = iterate_blocks(block, n, size, threads)
@@ -249,17 +249,17 @@ class LayeredMachine(BoltzmannModel):
             arrays, squares = arrays_of(params), even[:, :n] ** 2
             precisions = arrays.astype(self.layout.precisions(params), squares.dtype)
             squares += arrays.astype(~observed[:, :n], squares.dtype) / precisions
-        return Moments(self.states.mean_statistics(even, odd, squares), means=odd)
+        return Moments(self.dynamics.mean_statistics(even, odd, squares), means=odd)
 
     def posterior_exact(self, params, X) -> Moments:
         """Return the exact mean of phi given X."""
         if len(self.sizes) == 2:
             even, odd = self.mean_field(params, X, None, 1)
-            return Moments(self.states.mean_statistics(even, odd), means=odd)
+            return Moments(self.dynamics.mean_statistics(even, odd), means=odd)
         fields, weights = self._hidden_problem(params, X)
         _, means, pairs = self._exact_plan.marginals(fields, weights, self.n_jobs)
         even, odd = self.layout.to_even_odd(X, means.T)
-        values = self.states.mean_statistics(even, odd)
+        values = self.dynamics.mean_statistics(even, odd)
         begin = 0
         for lower in range(1, len(self.sizes) - 1):
             a, b = self.sizes[lower], self.sizes[lower + 1]
@@ -270,13 +270,13 @@ class LayeredMachine(BoltzmannModel):
 
     def free_exact(self, params) -> tuple[float, np.ndarray]:
         """Return log Z and the exact mean of phi, over the states of one side."""
-        return free_sums(self.states, params)
+        return free_sums(self.dynamics, params)
 
     def rows_exact(self, params, X, shares=None) -> tuple[float, np.ndarray]:
         """Return means over rows of `log_unnormalised` and of phi given them."""
         if not self.weighs_rows:
             return super().rows_exact(params, X)
-        return row_sums(self.states, params, X, shares)
+        return row_sums(self.dynamics, params, X, shares)
 
     def exact_cost(self, n_rows) -> float:
         """Return the approximate cost of the exact likelihood and gradient in ns."""
@@ -312,7 +312,7 @@ class LayeredMachine(BoltzmannModel):
 
     def independent(self, params):
         """Return biases with neighbours on half the time, and no weights."""
-        return self.states.independent(params)
+        return self.dynamics.independent(params)
 
     def fields(self, params):
         """Return logits of binary units where neighbours are at their centres."""
@@ -325,15 +325,15 @@ class LayeredMachine(BoltzmannModel):
 
     def log_densities(self, params, chains, X=None, observed=None):
         """Return the log of the unnormalised probability of each chain."""
-        return self.states.log_densities(params, chains, X, observed)
+        return self.dynamics.log_densities(params, chains, X, observed)
 
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
-        self.states.centre_weights(gradient, centre)
+        self.dynamics.centre_weights(gradient, centre)
 
     def centre_biases(self, step, centre) -> None:
         """Turn a step of the parameters of centred units into one of theta."""
-        self.states.centre_biases(step, centre)
+        self.dynamics.centre_biases(step, centre)
 
     def hidden_means(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field."""
@@ -351,19 +351,19 @@ class LayeredMachine(BoltzmannModel):
     def visible_draws(self, params, X, observed, chains, seed):
         """Return draws of the visible units given chains, with X where observed."""
         operations = operations_of(params)
-        even = self.states.draw_even(params, chains, operations.draws(seed))
+        even = self.dynamics.draw_even(params, chains, operations.draws(seed))
         drawn = even[:, : self.n_visible]
         return drawn if X is None else operations.xp.where(observed, X, drawn)
 
     def visible_means(self, params, X, observed, chains):
         """Return means of the visible units given chains, with X where observed."""
-        fields = self.states.even_fields(params, chains)
-        means = self.states.even_means(params, fields)[:, : self.n_visible]
+        fields = self.dynamics.even_fields(params, chains)
+        means = self.dynamics.even_means(params, fields)[:, : self.n_visible]
         return arrays_of(params).xp.where(observed, X, means)
 
     def log_unnormalised(self, params, X) -> np.ndarray:
         """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h."""
-        out = self.states.visible_part(params, X)
+        out = self.dynamics.visible_part(params, X)
         if self.plan is not None:
             fields, weights = self._hidden_problem(params, X)
             return out + self._exact_plan.log_sums(fields, weights, self.n_jobs)
@@ -379,8 +379,8 @@ class LayeredMachine(BoltzmannModel):
         wide = arrays.xp.float64
         even, odd, params = (arrays.astype(x, wide) for x in (even, odd, params))
         visible, hidden = even[:, :n], even[:, n:]
-        potential = self.states.odd_fields(params, even) + layout.odd_biases(params)
-        out = arrays.row_dots(potential, odd) + self.states.visible_part(
+        potential = self.dynamics.odd_fields(params, even) + layout.odd_biases(params)
+        out = arrays.row_dots(potential, odd) + self.dynamics.visible_part(
             params, visible
         )
         out += hidden @ layout.even_biases(params)[n:]

@@ -188,7 +188,7 @@ class LayerPath:
         self.states[:, self.first :] = free
         if self.X is not None:
             self.states[:, : self.first] = operations.astype(self.X, narrow)
-            constant += model.states.visible_part(self.params, self.X)
+            constant += model.dynamics.visible_part(self.params, self.X)
         self._evaluate()
         return operations.astype(constant, operations.xp.float64)
 
@@ -209,14 +209,14 @@ class LayerPath:
         """Take states of the machine and return log Z of the first point."""
         _, constant = self._prepare(chains.shape[0])
         draws = self.operations.draws(draw_seed(rng))
-        self.states = self.model.states.draw_even(self.params, chains, draws)
+        self.states = self.model.dynamics.draw_even(self.params, chains, draws)
         self._evaluate()
         return self.operations.astype(constant, self.operations.xp.float64)
 
     def _evaluate(self):
         """Fields of the odd units, and the slope of the part of the even units."""
         model, operations, m = self.model, self.operations, self.n_normal
-        self.fields = model.states.odd_fields(self.params, self.states)
+        self.fields = model.dynamics.odd_fields(self.params, self.states)
         self.fields += model.layout.odd_biases(self.params)
         wide = operations.xp.float64
         free = operations.astype(self.states[:, self.first :], wide)
@@ -247,7 +247,7 @@ class LayerPath:
             fields += (1.0 - beta) * self.others
         nothing = operations.full(model.layout.n_odd, 0.0, xp.float32)
         odd = draws.units(fields, 0, nothing)
-        free = model.states.even_fields(self.params, odd, self.first)
+        free = model.dynamics.even_fields(self.params, odd, self.first)
         free *= beta
         biases = beta * self.biases[self.first :] + (1.0 - beta) * self.even
         biases = operations.astype(biases, xp.float32)

@@ -114,7 +114,7 @@ class ExactPartition:
         _, units, pairs = plan.marginals(biases[:, None], weights)
         return self.model.statistics_of(units[:, 0], pairs)
 
-    def given(self, params, X, observed, rng=None):
+    def conditional(self, params, X, observed, rng=None):
         """Return exact draws of the visible units given the observed ones, or means.
 
         Parameters

@@ -154,9 +154,9 @@ def test_a_centred_step_moves_the_fields_at_the_centre_by_the_biases():
         model.layout.even_biases(centre)[None],
         model.layout.odd_biases(centre)[None],
     )
-    fields = model.states.odd_fields(step, even)[0] + model.layout.odd_biases(step)
+    fields = model.dynamics.odd_fields(step, even)[0] + model.layout.odd_biases(step)
     np.testing.assert_allclose(fields, model.layout.odd_biases(gradient), atol=1e-12)
-    fields = model.states.even_fields(step, odd)[0] + model.layout.even_biases(step)
+    fields = model.dynamics.even_fields(step, odd)[0] + model.layout.even_biases(step)
     np.testing.assert_allclose(fields, model.layout.even_biases(gradient), atol=1e-12)
     found, given = model.layout.precisions(step), model.layout.precisions(gradient)
     np.testing.assert_array_equal(found, given)

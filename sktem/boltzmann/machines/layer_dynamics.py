@@ -13,10 +13,10 @@ from sktem.arrays import arrays_of
 from sktem.boltzmann.machines.layer_layout import LayerLayout
 from sktem.boltzmann.machines.layer_operations import operations_of
 
-__all__ = ["LayerStates"]
+__all__ = ["LayerDynamics"]
 
 
-class LayerStates:
+class LayerDynamics:
     """Fields, draws, means and mean statistics of layers."""
 
     def __init__(self, layout: LayerLayout):
