@@ -30,6 +30,7 @@ from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.fit_warnings import warn_of_components, warn_of_equal
 from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.start import START_METHODS
+from sktem.mixture.start_check import warned_of_start
 from sktem.mixture.stream import STREAM, MixtureStream, stream_average
 from sktem.rows.sources import found_rows, is_stream
 from sktem.schedules import BurnInThenDecay
@@ -152,7 +153,9 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         if not warn_of_components(model, state, X, sample_weight):
             warn_of_parameters(self._n_parameters(), len(X), sample_weight)
             if settings.leaves_saddles and state.converged:
-                warn_of_equal(model, state.params, X)
+                rows = X, sample_weight
+                if warm or not warned_of_start(mixture, model, state.params, *rows):
+                    warn_of_equal(model, state.params, X)
         return self
 
     def _rows_of_fit(self, X, sample_weight):

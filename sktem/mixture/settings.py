@@ -72,6 +72,11 @@ class MixtureSettings(ABC):
         random = callable(self.init_params) or self.init_params == "random"
         return self.n_components > 1 and random
 
+    @property
+    def has_doubtful_start(self) -> bool:
+        """Whether the start is neither made of clusters nor of a function."""
+        return self.may_start_at_saddle and not callable(self.init_params)
+
     @abstractmethod
     def kinds(self, model, n_features) -> dict:
         """Return pairs of the values that a model and this mixture must share."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.fit_warnings import doubt_of_components
 from sktem.mixture.start import START_ROWS
 
-__all__ = ["SHORT_RUNS", "best_of_short_runs", "suits_short_runs"]
+__all__ = ["SHORT_RUNS", "best_of_short_runs", "short_run", "suits_short_runs"]
 
 
 class ShortRuns(NamedTuple):
@@ -51,7 +51,7 @@ class Run(NamedTuple):
         Whether nothing is to be said of its components.
     objective : float
         Penalised log-likelihood per row.
-    params : EmissionMixtureParams
+    params : NamedTuple
         Parameters.
     s : ndarray
         Statistics of the last pass.
@@ -59,7 +59,7 @@ class Run(NamedTuple):
 
     is_sound: bool
     objective: float
-    params: tuple
+    params: Any
     s: object
 
 
@@ -108,16 +108,17 @@ def best_of_short_runs(model, X, random_state, sample_weight=None) -> Run:
             X, model.emission, K, method, random_state, sample_weight
         )
         start = model.start_of(X, R, sample_weight)
-        runs.append(_short_run(model, rows, start, weights, rule.passes))
+        model.like = start.emission
+        runs.append(short_run(model, rows, start, weights, rule.passes))
     best = max(runs, key=lambda run: (run.is_sound, run.objective))
+    model.like = best.params.emission
     if rows is X:
         return best
-    return _short_run(model, X, best.params, sample_weight, 1)
+    return short_run(model, X, best.params, sample_weight, 1)
 
 
-def _short_run(model, X, params, sample_weight, passes) -> Run:
+def short_run(model, X, params, sample_weight, passes) -> Run:
     """Return where a run from given parameters ends."""
-    model.like = params.emission
     for _ in range(passes):
         s, value = model.expected_statistics(X, params, sample_weight)
         objective = value - model.penalty(params)

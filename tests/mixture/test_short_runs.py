@@ -60,7 +60,9 @@ def test_the_best_sound_run_is_returned(n_components, n):
 
 def run_from(model, X, R):
     """Return where a short run from responsibilities ends."""
-    return short_runs._short_run(model, X, model.start_of(X, R), None, 15)
+    start = model.start_of(X, R)
+    model.like = start.emission
+    return short_runs.short_run(model, X, start, None, 15)
 
 
 def test_a_component_on_copies_of_one_row_is_not_sound():

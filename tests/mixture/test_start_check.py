@@ -1,0 +1,94 @@
+"""Fits whose start has led to less than clusters would have."""
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from sktem import StochasticEMGaussianMixture, StochasticEMMixture
+from sktem.exceptions import FitWarning
+
+
+def two_clusters(seed, n_features=2, n=800):
+    rng = np.random.default_rng(seed)
+    far = 4.0 / np.sqrt(n_features)
+    return rng.normal(size=(n, n_features)) + far * rng.choice([-1, 1], (n, 1))
+
+
+def fitted(X, **options):
+    """Return a fit, and whether it says that another start leads to more."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = StochasticEMGaussianMixture(2, random_state=0, **options).fit(X)
+    hits = [w for w in caught if "short run from init_params" in str(w.message)]
+    assert all(w.category is FitWarning and w.filename == __file__ for w in hits)
+    return fit, bool(hits)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag"])
+@pytest.mark.parametrize("with_precisions", [False, True])
+def test_means_that_start_together_part_or_are_told(covariance_type, with_precisions):
+    n_told = 0
+    for seed in range(6):
+        X = two_clusters(seed, 2 + 3 * (seed % 2))
+        direction = np.random.default_rng(seed).normal(size=X.shape[1])
+        given = {"means_init": X.mean(axis=0) + 0.05 * np.outer([-1, 1], direction)}
+        if with_precisions:
+            precision = np.linalg.inv(np.cov(X.T))
+            given["precisions_init"] = {
+                "full": np.stack([precision] * 2),
+                "tied": precision,
+                "diag": np.stack([1 / X.var(axis=0)] * 2),
+            }[covariance_type]
+        options = {"covariance_type": covariance_type, **given}
+        fit, is_told = fitted(X, **options)
+        free, _ = fitted(X, covariance_type=covariance_type)
+        assert is_told == (free.score(X) - fit.score(X) > 0.05)
+        n_told += is_told
+    # Covariances of all rows hide the clusters; those by column do not.
+    assert (n_told > 2) == (covariance_type == "tied") or covariance_type == "full"
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("start", ["means", "rows", "random"])
+def test_starts_that_do_no_harm_are_not_told(seed, start):
+    X = two_clusters(seed, 1 + seed % 4, [60, 300, 3000][seed % 3])
+    rng = np.random.default_rng(seed)
+    given = {
+        "means": {"means_init": X[[X[:, 0].argmin(), X[:, 0].argmax()]]},
+        "rows": {"means_init": X[rng.choice(len(X), 2, replace=False)]},
+        "random": {"init_params": "random", "n_init": 5},
+    }[start]
+    fit, is_told = fitted(X, **given)
+    free, _ = fitted(X, n_init=5)
+    assert not is_told or free.score(X) - fit.score(X) > 0.05
+
+
+def test_rows_with_weights_and_holes():
+    X = two_clusters(0)
+    means = X.mean(axis=0) + np.array([[-0.01], [0.01]])
+    options = {"covariance_type": "tied", "means_init": means, "random_state": 0}
+    mixture = StochasticEMGaussianMixture(2, **options)
+    weights = np.random.default_rng(0).integers(0, 3, len(X))
+    with pytest.warns(FitWarning, match="short run from init_params"):
+        mixture.fit(X, sample_weight=weights)
+    X[::7, 0] = np.nan
+    with pytest.warns(FitWarning, match="short run from init_params"):
+        mixture.fit(X)
+
+
+def test_random_starts_of_other_emissions():
+    rng = np.random.default_rng(0)
+    X = rng.poisson(np.repeat([[1.0, 30.0], [30.0, 1.0]], 300, axis=0))
+    assert StochasticEMMixture(2, emission="poisson", init_params="random").fit(X)
+
+
+def test_the_check_takes_a_bounded_time():
+    X = two_clusters(0, 2, 400_000)
+    seconds = []
+    for given in ({"means_init": X[[0, 1]]}, {}):
+        begun = time.process_time()
+        fitted(X, **given)
+        seconds.append(time.process_time() - begun)
+    assert seconds[0] < 3 * seconds[1] + 1
