@@ -77,7 +77,7 @@ class LongSequence(CheckedRows):
 
     def _look(self, block):
         """Check a block and keep its moments."""
-        X, Z = self.reader.observed(block), block[:, self.reader.covariates]
+        X, Z = self.reader.observed(block), self.reader.regressors(block)
         self.moments.append(self.reader.moments(X, Z))
 
     def _edges(self):

@@ -6,7 +6,7 @@ import pytest
 
 from sktem import HiddenMarkovModel
 from sktem.emissions import Autoregression, Gaussian, Regression
-from sktem.hidden_markov.blocks import SeriesColumns
+from sktem.hidden_markov.blocks import SeriesColumns, scale_of
 from sktem.hidden_markov.given import BlockReader, TableReader
 from sktem.hidden_markov.long_sequence import BlockRule, LongSequence
 from sktem.rows import as_rows
@@ -131,3 +131,13 @@ def test_what_is_refused(tmp_path):
         LongSequence(source, reader, rule=BlockRule(most=100))
     found = SeriesColumns.of(source, None, None).sequences(TableReader(Gaussian()))
     assert isinstance(found, LongSequence)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npy"])
+def test_covariates_of_single_precision_are_added_in_double(kind, tmp_path):
+    values = np.random.default_rng(3).normal(1e4, 1.0, size=(500, 2))
+    rows = values.astype(np.float32)
+    blocks = long(kind, tmp_path, rows, [1], Gaussian())
+    wanted = rows[:, 1].astype(np.float64)
+    np.testing.assert_allclose(blocks.covariate_range[2], [wanted.sum()], rtol=1e-13)
+    np.testing.assert_allclose(scale_of(blocks).centre, [wanted.mean()], rtol=1e-13)
