@@ -139,8 +139,9 @@ class DeformableTemplatePrior(
         TemplatePriors
             Priors in units of the model.
         """
-        *values, noise_floor = DEFAULTS
-        prior = self.with_defaults(**dict(zip(DEFAULTS._fields, values, strict=False)))
+        defaults = DEFAULTS._asdict()
+        noise_floor = defaults.pop("noise_floor")
+        prior = self.with_defaults(**defaults)
         off = prior.template_prior is None
         return TemplatePriors(
             deformation_scale=float(deformation_scale),
