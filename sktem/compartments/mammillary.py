@@ -136,6 +136,25 @@ class _Mammillary(SolvedModel):
         closed = self.elimination == "linear" and self._entry.input_kind == 0
         return closed and self._code in (0, 1)
 
+    def is_slowly_absorbed(self, parameters) -> bool:
+        """Return whether the dose is absorbed more slowly than it is eliminated.
+
+        Parameters
+        ----------
+        parameters : dict of float
+            Values of the parameters, upper and lower case alike.
+
+        Returns
+        -------
+        bool
+            Whether it is, of one compartment with first-order absorption.
+        """
+        values = {name.upper(): value for name, value in parameters.items()}
+        known = self.absorption == "first-order" and self.elimination == "linear"
+        if not known or len(self._volumes) > 1 or not {"KA", "CL", "V"} <= set(values):
+            return False
+        return values["KA"] * values["V"] < values["CL"]
+
     @property
     def _is_exact_transit(self) -> bool:
         """Whether transit compartments lead to a linear system."""

@@ -137,6 +137,7 @@ def unusual(problem, state):
             f"{problem.passed_over.gain:.2g}: pass parameters="
             f"{ {name: float(f'{value:.3g}') for name, value in values} } to fit it."
         )
+    messages += _of_exchanged_rates(problem, params)
     if count := state.history.events.get("infeasible", 0):
         messages.append(
             f"{count} steps of the variance reduction led to statistics that no data "
@@ -346,3 +347,19 @@ def _zeros(model, params, rows):
     f = model.predict_rows(rows, means, params.numeric)
     zero = np.abs(f) <= model.least_prediction
     return int(zero.sum()), int((np.abs(rows.y[zero]) > model.least_prediction).sum())
+
+
+def _of_exchanged_rates(problem, params):
+    """Return a message on absorption that is slow at the estimates alone, or none."""
+    is_slow = getattr(problem.model.structure, "is_slowly_absorbed", None)
+    if is_slow is None or is_slow(problem.settings.parameters):
+        return []
+    attributes = FittedMixedEffects(problem, params).attributes()
+    if not is_slow(attributes["population_parameters_"]):
+        return []
+    return [
+        "Absorption is slower than elimination at the estimates (KA is below CL / V), "
+        "and faster at the start values: curves with both rates exchanged are alike, "
+        "and these ones have the larger likelihood. Where absorption has to be faster, "
+        "fit KA = CL / V + DIFF (Reparametrized)."
+    ]
