@@ -19,6 +19,7 @@ from sktem.emissions.marginals import Marginal
 from sktem.emissions.patterns import Pattern, grouped
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
+from sktem.estimators.peers import doubt_of_mean, judged_rows
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.estimators.weights import checked_weights
 from sktem.exceptions import FitWarning
@@ -241,7 +242,29 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         self._widened = None if wider is None else scaled.published(wider)
         learner = self._scaled.learner
         self.converged_, self.n_iter_ = learner.converged_, learner.n_iter_
+        self._warn_of_means(rows, weights)
         return self
+
+    def _warn_of_means(self, rows, weights):
+        """Warn of means that are behind those of a kernel ridge regression."""
+        d = self.n_features_in_
+        complete = np.flatnonzero(np.isfinite(rows).all(axis=1))
+        places = judged_rows(rows[complete])
+        if places is None:
+            return
+        rows = rows[complete[places]]
+        shares = np.ones(len(rows)) if weights is None else weights[complete[places]]
+        shares = shares / shares.sum()
+        means = self.predict(rows[:, :d]).reshape(len(rows), -1)
+        for k, (output, mean) in enumerate(zip(rows[:, d:].T, means.T, strict=True)):
+            if doubt := doubt_of_mean(rows[:, :d], output, mean, shares):
+                warn_user(
+                    f"The mean of output {k} misses a curve that is there: {doubt} "
+                    "Increase n_components where there are rows enough; if only the "
+                    "mean is needed, take GaussianProcessRegressor or KernelRidge.",
+                    FitWarning,
+                )
+                return
 
     @unchanged_by_errors
     def partial_fit(self, X, y, sample_weight=None):

@@ -211,6 +211,7 @@ def test_intervals_of_few_rows_hold_for_new_rows(covariance_type):
     assert np.mean(abs(y[300:] - middle) < narrow) < inside - 0.01
 
 
+@pytest.mark.filterwarnings("ignore:The mean of output 0 misses a curve")
 def test_rows_of_which_nothing_is_observed_count_for_nothing():
     X, y = waves(40)
     places = np.repeat([0, 20, 40], 5)
@@ -244,3 +245,44 @@ def test_weights_and_holes_widen_as_rows_do(memory_budget):
     X[rng.random(X.shape) < 0.1] = np.nan
     y[:5] = np.nan
     assert GaussianMixtureRegressor(**settings).fit(X, y).widening_ > 1
+
+
+def says_that_a_curve_is_missed(X, y, **options):
+    """Return whether a fit says so, and the fit."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        regressor = GaussianMixtureRegressor(random_state=0).fit(X, y, **options)
+    return any("misses a curve" in str(w.message) for w in caught), regressor
+
+
+@pytest.mark.parametrize(
+    "kind, weighted",
+    [("many bends", False), ("many bends", True), ("many inputs", False)],
+)
+def test_curves_that_are_missed_are_told(kind, weighted):
+    rng = np.random.default_rng(0)
+    if kind == "many bends":
+        X = rng.uniform(-3, 3, (400, 1))
+        y = np.sin(6 * X[:, 0]) + 0.2 * rng.normal(size=400)
+    else:
+        X = rng.normal(size=(400, 20))
+        y = np.abs(X[:, 0]) + X[:, 1] ** 2
+    weights = rng.integers(0, 3, 400) if weighted else None
+    is_told, regressor = says_that_a_curve_is_missed(X, y, sample_weight=weights)
+    assert is_told
+    assert regressor.score(X, y) < 0.8
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["line", "bend", "branches", "noise", "holes"])
+def test_means_that_are_right_are_not_told(kind, seed):
+    rng = np.random.default_rng(seed)
+    X, noise = rng.normal(size=(200, 2)), 0.3 * rng.normal(size=200)
+    y = {
+        "bend": np.abs(X[:, 0]) + noise,
+        "branches": rng.choice([-1, 1], 200) * (1 + X[:, 0] ** 2) + noise,
+        "noise": noise,
+    }.get(kind, X[:, 0] + noise)
+    if kind == "holes":
+        X[rng.random((200, 2)) < 0.2] = np.nan
+    assert not says_that_a_curve_is_missed(X, y)[0]

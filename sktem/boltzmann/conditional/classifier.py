@@ -19,7 +19,6 @@ from sktem.boltzmann.conditional.conditional_machines import (
 from sktem.boltzmann.conditional.decays import DecaySearch
 from sktem.boltzmann.conditional.face import ConditionalEstimator
 from sktem.boltzmann.conditional.labels import Labels
-from sktem.boltzmann.conditional.peers import PEERS, bayes_losses
 from sktem.boltzmann.lbfgs import minimised
 from sktem.boltzmann.learning.row_weights import (
     column_scaling,
@@ -32,6 +31,7 @@ from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
+from sktem.estimators.peers import PEERS, bayes_losses
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
 from sktem.exceptions import FitWarning
 from sktem.validation import validate_data

@@ -11,7 +11,6 @@ from sklearn.utils import check_array, check_consistent_length
 
 from sktem.boltzmann.conditional.conditional_machines import LIMITS
 from sktem.boltzmann.conditional.face import DOUBTS, ConditionalEstimator
-from sktem.boltzmann.conditional.peers import PEERS, judged_rows, ridge_errors
 from sktem.boltzmann.conditional.real_outputs import (
     ROOTS,
     RealOutputs,
@@ -27,6 +26,7 @@ from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
+from sktem.estimators.peers import doubt_of_mean, judged_rows
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.validation import validate_data
@@ -227,13 +227,9 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         X, y, shares = X[places], y[places], shares_of(shares[places])
         means, _ = self.fitted_.machine.moments(self.fitted_.params, X)
         for k, (output, mean) in enumerate(zip(y.T, means.T, strict=True)):
-            errors = (output - mean) ** 2
-            peer = ridge_errors(X, output, shares) ** 2
-            if PEERS.is_better(errors - peer, shares, PEERS.variance):
+            if doubt := doubt_of_mean(X, output, mean, shares):
                 warn_user(
-                    f"The mean of output {k} misses a curve that is there: its squared "
-                    f"errors are {shares @ errors:.2g} of the variance, and those of a "
-                    f"kernel ridge regression {shares @ peer:.2g}, each row left out. "
+                    f"The mean of output {k} misses a curve that is there: {doubt} "
                     "Increase n_hidden or pass more rows; if only the mean is needed, "
                     "take GaussianProcessRegressor or KernelRidge.",
                     FitWarning,

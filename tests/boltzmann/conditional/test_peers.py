@@ -6,71 +6,11 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
 
 from sktem import BoltzmannMachineClassifier, BoltzmannMachineRegressor
-from sktem.boltzmann.conditional.peers import (
-    PEERS,
-    bayes_losses,
-    judged_rows,
-    ridge_errors,
-)
 from sktem.exceptions import FitWarning
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_rows_are_left_out_of_the_ridge_one_by_one(weighted):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(25, 2)), rng.normal(size=25)
-    shares = rng.dirichlet(np.full(25, 5.0)) if weighted else np.full(25, 0.04)
-    rule = PEERS._replace(lengths=(0.7,), ridges=(0.3,))
-    errors, output = ridge_errors(X, y, shares, rule), y - shares @ y
-    for row in range(25):
-        rest = np.arange(25) != row
-        peer = KernelRidge(alpha=0.3, kernel="rbf", gamma=0.5 / (0.7**2 * 2))
-        peer.fit(X[rest], output[rest], 25 * shares[rest])
-        expected = output[row] - peer.predict(X[[row]])[0]
-        assert errors[row] == pytest.approx(expected, rel=1e-8)
-
-
-def test_the_best_length_and_penalty_are_taken():
-    rng = np.random.default_rng(1)
-    X = rng.uniform(-3, 3, (120, 1))
-    y, shares = np.sin(3 * X[:, 0]), np.full(120, 1 / 120)
-    losses = [
-        np.mean(ridge_errors(X, y, shares, rule) ** 2)
-        for length in PEERS.lengths
-        for ridge in PEERS.ridges
-        for rule in [PEERS._replace(lengths=(length,), ridges=(ridge,))]
-    ]
-    best = np.mean(ridge_errors(X, y, shares) ** 2)
-    assert best == pytest.approx(min(losses))
-    assert best < 0.01 * max(losses)
-
-
-def test_parts_are_left_out_of_naive_bayes():
-    rng = np.random.default_rng(0)
-    X, y, parts = rng.normal(size=(60, 3)), np.arange(60) % 2, np.arange(60) // 2 % 3
-    shares = rng.dirichlet(np.full(60, 5.0))
-    parts[:4], y[4] = -1, 2  # a class of one row
-    losses = bayes_losses(X, y, shares, parts)
-    assert np.isinf(losses[parts == parts[4]]).all()
-    assert np.isinf(losses[:4]).all()
-    part = (set(range(3)) - {int(parts[4])}).pop()
-    out, taken = parts == part, (parts >= 0) & (parts != part)
-    peer = GaussianNB().fit(X[taken], y[taken], shares[taken])
-    logs = peer.predict_log_proba(X[out])[np.arange(out.sum()), y[out]]
-    np.testing.assert_allclose(losses[out], -logs)
-
-
-def test_rows_that_are_judged():
-    X = np.random.default_rng(0).normal(size=(3000, 2))
-    assert len(judged_rows(X, X[:, 0])) == PEERS.n_rows
-    rows = judged_rows(np.repeat(X[:50], 20, axis=0))
-    assert len(np.unique(rows // 20)) == len(rows) == 50
-    assert judged_rows(X[: PEERS.fewest - 1]) is None
 
 
 def told(estimator, X, y, words):

@@ -1,4 +1,4 @@
-"""Simple models of outputs given inputs, by which a machine is judged."""
+"""Simple models of outputs given inputs, by which a fit is judged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.naive_bayes import GaussianNB
 
-__all__ = ["PEERS", "PeerRule", "bayes_losses", "judged_rows", "ridge_errors"]
+__all__ = [
+    "PEERS",
+    "PeerRule",
+    "bayes_losses",
+    "doubt_of_mean",
+    "judged_rows",
+    "ridge_errors",
+]
 
 
 class PeerRule(NamedTuple):
@@ -97,6 +104,40 @@ def ridge_errors(X, y, shares, rule: PeerRule = PEERS):
             if loss < least:
                 least, best = loss, errors
     return best
+
+
+def doubt_of_mean(X, y, mean, shares, rule: PeerRule = PEERS) -> str | None:
+    """Return how far means are behind those of a kernel ridge regression, or None.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs, in any units.
+    y, mean : ndarray of shape (n,)
+        Output, and its mean by the fit.
+    shares : ndarray of shape (n,)
+        Weights, whose sum is 1.
+    rule : PeerRule
+        What counts as behind.
+
+    Returns
+    -------
+    str or None
+        The squared errors of both, as shares of the variance of the output.
+    """
+    spread = np.sqrt(shares @ (y - shares @ y) ** 2)
+    if not spread > 0:
+        return None
+    centre, scale = shares @ X, X.std(axis=0)
+    inputs = (X - centre) / np.where(scale > 0, scale, 1.0)
+    errors = ((y - mean) / spread) ** 2
+    peer = ridge_errors(inputs, y / spread, shares, rule) ** 2
+    if not rule.is_better(errors - peer, shares, rule.variance):
+        return None
+    return (
+        f"its squared errors are {shares @ errors:.2g} of the variance, and those of a "
+        f"kernel ridge regression {shares @ peer:.2g}, each row left out."
+    )
 
 
 def bayes_losses(X, y, shares, parts):
