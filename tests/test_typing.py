@@ -8,7 +8,7 @@ from typing import Union, get_args, get_origin, get_type_hints
 import pytest
 
 import sktem
-from sktem.boltzmann.checks import E_STEPS
+from sktem.boltzmann.settings import E_STEPS
 from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS
 from sktem.e_step.batches import SAMPLING_SCHEMES
 from sktem.mixture.component_search import CRITERIA
