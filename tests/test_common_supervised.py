@@ -58,7 +58,7 @@ def names_of(estimator):
 def test_estimator_check(estimator, check):
     with warnings.catch_warnings():
         # Outputs of some checks are functions of the inputs, and rows few.
-        if estimator in (OUTPUTS, CONDITIONED, CLASSIFIER, REGRESSORS[0]):
+        if estimator in (MACHINE, OUTPUTS, CONDITIONED, CLASSIFIER, REGRESSORS[0]):
             warnings.simplefilter("ignore", FitWarning)
         check(estimator)
 

@@ -98,8 +98,10 @@ class RealOutputs:
         r[:] = np.clip(1 / np.maximum(stds, 1 / ROOTS.largest), ROOTS.least, self.roots)
         B[:], d[:] = r * line[0], r * above
         W[:] = rng.standard_normal(W.shape) * self.starts.steepness / np.sqrt(len(W))
-        if len(c):  # they turn on at rows
-            c[:] = -(X[rng.choice(len(X), len(c), p=shares)] * W.T).sum(axis=1)
+        # They turn on at rows, the same whether weights or copies repeat these.
+        order = np.lexsort(X.T)
+        places = np.cumsum(shares[order])[:-1].searchsorted(rng.random(len(c)))
+        c[:] = -(X[order[places]] * W.T).sum(axis=1)
         V[:] = rng.standard_normal(V.shape) * 0.5 / np.sqrt(max(len(c), 1))
         return params
 
