@@ -286,8 +286,8 @@ class CompartmentModel(ABC):
         >>> from sktem.compartments import OneCompartment
         >>> records = {"ID": [1, 1, 1], "TIME": [0, 1, 2], "AMT": [100, 0, 0]}
         >>> slopes = OneCompartment().gradient(records, {"CL": 1.1, "V": 20})
-        >>> slopes["CL"].round(4)
-        array([-0.    , -0.2366, -0.4479])
+        >>> slopes["CL"][1:].round(4)
+        array([-0.2366, -0.4479])
         """
         records = read_nonmem(records)
         self.check_kinds(records)
