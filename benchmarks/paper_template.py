@@ -36,6 +36,7 @@ from sktem.loop.loop import run as run_loop
 from sktem.loop.state import RunState
 from sktem.schedules import BurnInThenDecay, Polynomial
 from sktem.solvers import FITTEM, VRTTEM
+from sktem.template.fitted import FittedTemplate
 
 SOLVERS = ("saem", "online", "isaem", "vrttem", "fittem")
 NAMES = {
@@ -96,7 +97,8 @@ def run(solver, seed, options):
     estimator.fit(X)
     model = estimator._template_settings().model(estimator.grid_, len(X))
     settings = estimator._settings(model, len(X))
-    Y, start = estimator._template.standardised(X), estimator._template.params
+    frame, layout = estimator.fitted_.frame, estimator.fitted_.layout
+    Y, start = estimator.fitted_.standardised(X), estimator.fitted_.params
     shown = {
         *range(1, options.epochs + 1),
         *visits_of(solver, options),
@@ -112,7 +114,8 @@ def run(solver, seed, options):
         began = time.process_time()
         run_loop(replace(settings, max_passes=passes), Y, state)
         seconds += time.process_time() - began
-        for name, value in estimator._attributes_of(state.params).items():
+        fitted = FittedTemplate.of(frame, layout, model, state.params)
+        for name, value in fitted.attributes().items():
             setattr(estimator, name, value)
         template = estimator.templates_[0]
         likelihood = estimator.likelihood_estimates(held_out, n_draws=options.draws)

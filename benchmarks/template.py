@@ -197,8 +197,10 @@ class Setting:
     def __init__(self, n_images=500):
         self.X, _ = of_digit(5, n_images)
         self.estimator = fit(self.X, random_state=0)
-        fitted = self.estimator._template
-        self.model, self.params = fitted.model, fitted.params
+        fitted = self.estimator.fitted_
+        settings = self.estimator._template_settings()
+        self.model = settings.model(fitted.frame.grid, n_images)
+        self.params = fitted.params
         self.Y = fitted.standardised(self.X)
         self.grid = self.model.grid
         states = self.model.chain_states(len(self.Y))
