@@ -8,8 +8,8 @@ from typing import Union, get_args, get_origin, get_type_hints
 import pytest
 
 import sktem
-from sktem.boltzmann.settings import E_STEPS
 from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS
+from sktem.boltzmann.settings import E_STEPS
 from sktem.e_step.batches import SAMPLING_SCHEMES
 from sktem.mixture.component_search import CRITERIA
 from sktem.mixture.estimator import COVARIANCES
