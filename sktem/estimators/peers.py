@@ -8,13 +8,17 @@ import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.naive_bayes import GaussianNB
 
+from sktem.exceptions import FitWarning, warn_user
+
 __all__ = [
     "PEERS",
     "PeerRule",
     "bayes_losses",
     "doubt_of_mean",
+    "is_better",
     "judged_rows",
     "ridge_errors",
+    "warn_of_means",
 ]
 
 
@@ -49,14 +53,28 @@ class PeerRule(NamedTuple):
     lengths: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0)
     ridges: tuple[float, ...] = (1e-3, 1e-2, 0.1, 1.0, 10.0)
 
-    def is_better(self, gains, shares, least) -> bool:
-        """Return whether gains of rows are surely above 0, and at least `least`."""
-        mean = gains @ shares
-        error = np.sqrt(shares**2 @ (gains - mean) ** 2)
-        return bool(mean > max(least, self.errors * error))
-
 
 PEERS = PeerRule()
+
+
+def is_better(gains, shares, least, errors) -> bool:
+    """Return whether the mean gain of rows is above a number and its standard errors.
+
+    Parameters
+    ----------
+    gains, shares : ndarray of shape (n,)
+        Gains, and weights whose sum is 1.
+    least, errors : float
+        The number, and how many standard errors.
+
+    Returns
+    -------
+    bool
+        Whether it is above both.
+    """
+    mean = gains @ shares
+    error = np.sqrt(shares**2 @ (gains - mean) ** 2)
+    return bool(mean > max(least, errors * error))
 
 
 def judged_rows(*columns, rule: PeerRule = PEERS):
@@ -132,12 +150,38 @@ def doubt_of_mean(X, y, mean, shares, rule: PeerRule = PEERS) -> str | None:
     inputs = (X - centre) / np.where(scale > 0, scale, 1.0)
     errors = ((y - mean) / spread) ** 2
     peer = ridge_errors(inputs, y / spread, shares, rule) ** 2
-    if not rule.is_better(errors - peer, shares, rule.variance):
+    if not is_better(errors - peer, shares, rule.variance, rule.errors):
         return None
     return (
         f"its squared errors are {shares @ errors:.2g} of the variance, and those of a "
         f"kernel ridge regression {shares @ peer:.2g}, each row left out."
     )
+
+
+def warn_of_means(X, outputs, means, weights, advice) -> None:
+    """Warn of the first output whose means are behind those of a kernel ridge.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs, in any units.
+    outputs, means : ndarray of shape (n, n_outputs)
+        Outputs, and their means by the fit.
+    weights : ndarray of shape (n,)
+        Weights.
+    advice : str
+        What else there is to do than to take a regression of the mean.
+    """
+    shares = weights / weights.sum()
+    for k, (output, mean) in enumerate(zip(outputs.T, means.T, strict=True)):
+        if doubt := doubt_of_mean(X, output, mean, shares):
+            warn_user(
+                f"The mean of output {k} misses a curve that is there: {doubt} "
+                f"{advice}; if only the mean is needed, take GaussianProcessRegressor "
+                "or KernelRidge.",
+                FitWarning,
+            )
+            return
 
 
 def bayes_losses(X, y, shares, parts):

@@ -19,7 +19,7 @@ from sktem.emissions.marginals import Marginal
 from sktem.emissions.patterns import Pattern, grouped
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
-from sktem.estimators.peers import doubt_of_mean, judged_rows
+from sktem.estimators.peers import judged_rows, warn_of_means
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.estimators.weights import checked_weights
 from sktem.exceptions import FitWarning
@@ -253,18 +253,10 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         if places is None:
             return
         rows = rows[complete[places]]
-        shares = np.ones(len(rows)) if weights is None else weights[complete[places]]
-        shares = shares / shares.sum()
+        weights = np.ones(len(rows)) if weights is None else weights[complete[places]]
         means = self.predict(rows[:, :d]).reshape(len(rows), -1)
-        for k, (output, mean) in enumerate(zip(rows[:, d:].T, means.T, strict=True)):
-            if doubt := doubt_of_mean(rows[:, :d], output, mean, shares):
-                warn_user(
-                    f"The mean of output {k} misses a curve that is there: {doubt} "
-                    "Increase n_components where there are rows enough; if only the "
-                    "mean is needed, take GaussianProcessRegressor or KernelRidge.",
-                    FitWarning,
-                )
-                return
+        advice = "Increase n_components where there are rows enough"
+        warn_of_means(rows[:, :d], rows[:, d:], means, weights, advice)
 
     @unchanged_by_errors
     def partial_fit(self, X, y, sample_weight=None):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.peers import is_better
 from sktem.exceptions import FitWarning
 from sktem.mixture.short_runs import SHORT_RUNS, short_run
 from sktem.rows.held import carrier_of
@@ -87,16 +88,14 @@ def warned_of_start(
     gains = model.log_likelihood(others, run.params)
     gains = gains - model.log_likelihood(others, params)
     shares = weights[judged] / weights[judged].sum()
-    gain = shares @ gains
-    error = np.sqrt(shares**2 @ (gains - gain) ** 2)
-    if not (run.is_sound and gain > max(rule.nats, rule.errors * error)):
+    if not (run.is_sound and is_better(gains, shares, rule.nats, rule.errors)):
         return False
     warn_user(
-        f"Rows that it was not fitted to are {gain:.2g} nats more likely under a short "
-        "run from init_params='kmeans' than under this fit: its start has led to a "
-        "lower maximum, or to a saddle, as where components start close together. "
-        "Leave out means_init and precisions_init, take other ones, or increase "
-        "n_init where starts are random.",
+        f"Under a short run from init_params='kmeans' rows that it has not seen are "
+        f"{shares @ gains:.2g} nats more likely than under this fit, whose start has "
+        "led to a lower maximum, or to a saddle, as where components start close "
+        "together. Leave out means_init and precisions_init, take other ones, or "
+        "increase n_init where starts are random.",
         FitWarning,
     )
     return True

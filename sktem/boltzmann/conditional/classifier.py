@@ -31,7 +31,7 @@ from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
-from sktem.estimators.peers import PEERS, bayes_losses
+from sktem.estimators.peers import PEERS, bayes_losses, is_better
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
 from sktem.exceptions import FitWarning
 from sktem.validation import validate_data
@@ -483,7 +483,7 @@ def _doubt_of_labels(rows, losses, parts) -> str | None:
     if judged.sum() < PEERS.fewest:
         return None
     shares, losses, peer = shares_of(shares[judged]), losses[judged], peer[judged]
-    if not PEERS.is_better(losses - peer, shares, PEERS.nats):
+    if not is_better(losses - peer, shares, PEERS.nats, PEERS.errors):
         return None
     return (
         f"On rows left out the log-loss is {shares @ losses:.2g}, and that of Gaussian "

@@ -17,16 +17,12 @@ from sktem.boltzmann.conditional.real_outputs import (
     largest_roots,
     learned_decay,
 )
-from sktem.boltzmann.learning.row_weights import (
-    column_scaling,
-    shared_rows,
-    shares_of,
-)
+from sktem.boltzmann.learning.row_weights import column_scaling, shared_rows
 from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
-from sktem.estimators.peers import doubt_of_mean, judged_rows
+from sktem.estimators.peers import judged_rows, warn_of_means
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.validation import validate_data
@@ -224,17 +220,10 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         places = judged_rows(X, y)
         if places is None:
             return
-        X, y, shares = X[places], y[places], shares_of(shares[places])
+        X, y = X[places], y[places]
         means, _ = self.fitted_.machine.moments(self.fitted_.params, X)
-        for k, (output, mean) in enumerate(zip(y.T, means.T, strict=True)):
-            if doubt := doubt_of_mean(X, output, mean, shares):
-                warn_user(
-                    f"The mean of output {k} misses a curve that is there: {doubt} "
-                    "Increase n_hidden or pass more rows; if only the mean is needed, "
-                    "take GaussianProcessRegressor or KernelRidge.",
-                    FitWarning,
-                )
-                return
+        advice = "Increase n_hidden or pass more rows"
+        warn_of_means(X, y, means, shares[places], advice)
 
     def _warn_of_few_rows(self, n, n_coefficients):
         """Warn of rows that are few for the line, whose errors look smaller for it.
