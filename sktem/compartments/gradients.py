@@ -64,12 +64,12 @@ def gradient(model, records, parameters) -> dict[str, np.ndarray]:
             values[name] = np.broadcast_to(value, n_subjects)[subjects] + moved.ravel()
     predictions = model.in_step(count)._predictions(copies, values)[place]
     here = predictions[:, 0]
-    found = {}
+    slopes = {}
     for j, name in enumerate(names):
         above, below = predictions[:, 1 + 2 * j], predictions[:, 2 + 2 * j]
         # On one side a parameter may be out of its range.
         up, down = np.isfinite(above), np.isfinite(below)
         change = np.where(up, above, here) - np.where(down, below, here)
         sides = np.where(up | down, up.astype(float) + down, np.nan)
-        found[name] = change / (sides * shifts[name][subject])
-    return found
+        slopes[name] = change / (sides * shifts[name][subject])
+    return slopes

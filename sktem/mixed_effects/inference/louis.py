@@ -16,6 +16,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
 from sktem.mixed_effects.inference.several_parameters import (
     log_conditionals,
     residual_sums,
+    values_in_step,
 )
 from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.vector import ParameterVector
@@ -169,10 +170,13 @@ def _observation_part(vector, rows, Z, params, w):
         moved[vector.numeric] += shift
         changed.append(vector.params(moved, params))
     slopes, hessian = np.zeros((len(w), k)), np.zeros((k, k))
+    logs = sums = None
+    if model.is_in_step and closed:
+        logs, sums = values_in_step(model, rows, Z, changed)
     if k:
+        logs = log_conditionals(model, rows, Z, changed) if logs is None else logs
         # Where there is no density the weight is zero, and differences stay finite.
-        logs = log_conditionals(model, rows, Z, changed).reshape(len(w), -1)
-        logs = np.maximum(logs, -1e100)
+        logs = np.maximum(logs.reshape(len(w), -1), -1e100)
         ends = np.cumsum([1, k, k, len(pairs)])
         centre, above, below, both, neither = np.split(logs, ends, axis=1)
         slopes = (above - below) / (2 * steps)
@@ -183,9 +187,9 @@ def _observation_part(vector, rows, Z, params, w):
             hessian[e, g] = hessian[g, e] = mixed
     if not closed:
         return slopes, hessian
-    if not model.is_in_step:  # whose predictions are known only together
-        changed = changed[: 1 + 2 * k]
-    sums = residual_sums(model, rows, Z, changed).reshape(len(w), -1)
+    if sums is None:
+        sums = residual_sums(model, rows, Z, changed[: 1 + 2 * k])
+    sums = sums.reshape(len(w), -1)
     squares = sums[:, 0]
     turns = (sums[:, 1 : k + 1] - sums[:, k + 1 : 2 * k + 1]) / (2 * steps)
     size, lengths = params.sigma[closed[0]], np.repeat(rows.lengths, Z.shape[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["log_conditionals", "residual_sums"]
+__all__ = ["log_conditionals", "residual_sums", "values_in_step"]
 
 #: Copies of subjects that are integrated in step at once.
 COPIES_AT_ONCE = 1 << 16
@@ -21,34 +21,24 @@ def log_conditionals(model, X, Z, several):
         errors = np.array([params.sigma for params in several])
         values = compiled.log_likelihoods_of_errors(Z, errors)
         return np.where(np.isnan(values), -np.inf, values)
-    if not model.is_in_step:
-        return np.stack([model.log_conditional(X, Z, p) for p in several], axis=-1)
-
-    def function(rows, Z, sigma, numeric):
-        return rows.sums(model.row_log_likelihood(rows, Z, sigma, numeric))
-
-    return _stacked(function, X, Z, several)
+    if model.is_in_step:
+        return values_in_step(model, X, Z, several)[0]
+    return np.stack([model.log_conditional(X, Z, p) for p in several], axis=-1)
 
 
 def residual_sums(model, X, Z, several):
     """Return ``residual_sums`` of chains, (n_subjects, n_chains, n_parameters)."""
-    if not model.is_in_step:
-        sums = [model.residual_sums(X, Z, params.numeric) for params in several]
-        return np.stack(sums, axis=-1)
-
-    def function(rows, Z, _, numeric):
-        return model.residual_sums(rows, Z, numeric)
-
-    return _stacked(function, X, Z, several)
+    sums = [model.residual_sums(X, Z, params.numeric) for params in several]
+    return np.stack(sums, axis=-1)
 
 
-def _stacked(function, X, Z, several):
-    """Return values of a function of copies of subjects, those of a chain in step.
+def values_in_step(model, X, Z, several):
+    """Return `log_conditionals` and `residual_sums` of a model that is in step.
 
-    ``function(rows, Z, sigma, numeric)`` has one value for each of rows.
+    The parameters of a chain are integrated in step, once for both.
     """
     n, n_chains, d = Z.shape
-    count, values = len(several), []
+    count, logs, sums = len(several), [], []
     numeric, sigma = (
         np.array([getattr(params, name) for params in several])
         for name in ("numeric", "sigma")
@@ -57,8 +47,10 @@ def _stacked(function, X, Z, several):
     for start in range(0, n_chains, at_once):
         part = Z[:, start : start + at_once]
         repeats = n * part.shape[1]
-        flat = np.repeat(part.reshape(repeats, d), count, axis=0)
-        others = (np.tile(one, (repeats, 1)) for one in (sigma, numeric))
-        found = function(X.repeat(count * part.shape[1]), flat, *others)
-        values.append(found.reshape(n, -1, count))
-    return np.concatenate(values, axis=1)
+        copies = X.repeat(count * part.shape[1])
+        chains = np.repeat(part.reshape(repeats, d), count, axis=0)
+        errors, others = (np.tile(one, (repeats, 1)) for one in (sigma, numeric))
+        values = copies.sums(model.row_log_likelihood(copies, chains, errors, others))
+        logs.append(values.reshape(n, -1, count))
+        sums.append(model.residual_sums(copies, chains, others).reshape(n, -1, count))
+    return np.concatenate(logs, axis=1), np.concatenate(sums, axis=1)
