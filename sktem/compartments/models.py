@@ -326,13 +326,13 @@ class CompartmentModel(ABC):
         for name, value in parameters.items():
             lost &= np.isfinite(at_records(records, name, value))
         if lost.any():
+            others = f", nor {lost.sum() - 1} others" if lost.sum() > 1 else ""
             warn_user(
                 f"{records.name(int(np.argmax(lost)))}: the integration of {self!r} "
-                f"does not reach it, nor {lost.sum() - 1} other records. It ends after "
-                "max_steps steps between two records, where derivatives are not "
-                "finite, and without a steady state: check the parameters, or have a "
-                'larger max_steps, or method="stiff" for rates that differ by orders '
-                "of magnitude.",
+                f"does not reach it{others}. It ends after max_steps steps between two "
+                "records, where derivatives are not finite, and without a steady "
+                "state: check the parameters, or have a larger max_steps, or "
+                'method="stiff" for rates that differ by orders of magnitude.',
                 FitWarning,
             )
 

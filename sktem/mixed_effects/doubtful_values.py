@@ -96,8 +96,8 @@ def _of_occasions(name, records) -> list[str]:
     values = records[name][records.observed]
     if name.upper() not in OCCASIONS or values.dtype.kind not in "biuf":
         return []
-    owner = records.subject_of_record[records.observed]
-    pairs = np.unique(np.column_stack([owner, values]), axis=0)
+    owner, known = records.subject_of_record[records.observed], np.isfinite(values)
+    pairs = np.unique(np.column_stack([owner[known], values[known]]), axis=0)
     count = (np.bincount(pairs[:, 0].astype(np.int64)) > 1).sum()
     return [
         f"{count} subjects are observed on several occasions ({name}), and nothing "

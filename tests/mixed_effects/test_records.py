@@ -665,6 +665,7 @@ def test_columns_that_nothing_reads_are_told(table, fit):
     assert told(OCC=1) == ""
     assert told(OCC=frame.ID) == ""
     assert told(OCC=np.where(is_dose, 1, 2)) == ""
+    assert told(OCC=np.where(late, np.nan, 1.0)) == ""  # not known is none
     flagged = frame.assign(BQL=below)
     read = oral(**{**QUICK, "covariates": {"V": "BQL"}}).fit(flagged)
     assert doubtful_columns(read.fitted_.problem) == []
