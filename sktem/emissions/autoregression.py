@@ -307,26 +307,7 @@ class Autoregression(LaggedEmission):
         return self.sample_after(params, states, before, rng)
 
     def sample_after(self, params, states, before, rng, exog=None):
-        """Draw the responses for each history of states, given the rows before them.
-
-        Parameters
-        ----------
-        params : AutoregressionParams
-            Parameters.
-        states : ndarray of int of shape (n,)
-            Histories of states.
-        before : ndarray of shape (n, order, d)
-            Rows before, the last one first.
-        rng : numpy.random.Generator
-            Random numbers.
-        exog : ndarray of shape (n, n_exog) or None, default=None
-            Regressors.
-
-        Returns
-        -------
-        ndarray of shape (n, m)
-            Responses.
-        """
+        """Draw the responses for each history of states, given the rows before them."""
         if exog is None:
             self.check_drawn()
             exog = np.empty((len(states), 0))

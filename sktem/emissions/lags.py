@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import ClassVar, NamedTuple
@@ -125,6 +126,30 @@ class LaggedEmission(Emission):
             Responses, or all columns where rows depend on the regressors before.
         """
         return X.reshape(len(X), 1 + self.order, -1)
+
+    @abstractmethod
+    def sample_after(self, params, states, before, rng, exog=None):
+        """Draw the responses of each state, given the rows before.
+
+        Parameters
+        ----------
+        params : object
+            Parameters.
+        states : ndarray of int of shape (n,)
+            States, or histories of states where rows depend on these.
+        before : ndarray of shape (n, order, m)
+            Responses before, the last ones first; all columns of the rows before where
+            rows depend on the regressors of these.
+        rng : numpy.random.Generator
+            Random numbers.
+        exog : ndarray of shape (n, n_exog) or None, default=None
+            Regressors.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            Responses.
+        """
 
     def with_exog(self, y, exog):
         """Return rows of responses and regressors, in the order of the columns.

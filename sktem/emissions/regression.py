@@ -294,26 +294,7 @@ class Regression(LaggedEmission):
         return self.sample_after(params, states, before, rng)
 
     def sample_after(self, params, states, before, rng, exog=None):
-        """Draw the responses of each state, given the rows before it.
-
-        Parameters
-        ----------
-        params : RegressionParams
-            Parameters.
-        states : ndarray of int of shape (n,)
-            States.
-        before : ndarray of shape (n, order, m)
-            Rows before, the last one first.
-        rng : numpy.random.Generator
-            Random numbers.
-        exog : ndarray of shape (n, n_exog) or None, default=None
-            Regressors.
-
-        Returns
-        -------
-        ndarray of shape (n, m)
-            Responses.
-        """
+        """Draw the responses of each state, given the responses before."""
         n = len(states)
         if exog is None:
             self.check_drawn()

@@ -234,6 +234,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         chunks = each_chunk(
             self, X, sample_weight, lambda: not self._begun(), self._check_block
         )
+        settings = self._stream_settings(STREAM)
         for chunk in chunks:
             rows, weights = observed_rows(*chunk)
             if len(rows):
@@ -241,7 +242,7 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
                 if not stream.is_settled(vars(self)):
                     parameters = self.get_params(deep=False)
                     stream.prepare(self._mixture(), rows.shape[1], parameters)
-                self._partial_fit(stream, self._stream_settings(STREAM), rows, weights)
+                self._partial_fit(stream, settings, rows, weights)
         return self
 
     def _stream_attributes(self, stream, settings):

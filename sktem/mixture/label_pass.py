@@ -29,8 +29,6 @@ class LabelRows(NamedTuple):
         Codes of groups of columns.
     empty : ndarray of int
         Rows of which nothing is observed, which count for nothing.
-    widths : ndarray of int
-        Numbers of codes of the columns of labels, that of NaN included.
     block_size : int
         Rows of a block of a pass, for which groups are made.
     """
@@ -38,17 +36,16 @@ class LabelRows(NamedTuple):
     X: np.ndarray
     cells: np.ndarray
     empty: np.ndarray
-    widths: np.ndarray
     block_size: int
 
     @classmethod
     def of(cls, X, terms, block_size) -> LabelRows | None:
         """Return rows for the terms of some parameters; None if a code is unknown."""
-        X, size, widths = plain(X), min(block_size, len(X)), terms.widths
-        cells = _codes().code_cells(X, terms.columns, widths, size)
+        X, size = plain(X), min(block_size, len(X))
+        cells = _codes().code_cells(X, terms.columns, terms.widths, size)
         if len(cells) < len(X):
             return None
-        return cls(X, cells, empty_rows(X), widths, size)
+        return cls(X, cells, empty_rows(X), size)
 
     def weights(self, sample_weight):
         """Return the weights of the rows, 0 for empty ones; None if all are 1."""
