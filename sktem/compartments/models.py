@@ -13,7 +13,13 @@ from sktem.choices import did_you_mean
 from sktem.compartments.gradients import gradient
 from sktem.compartments.integration import TIGHT
 from sktem.compartments.records import Records, read_nonmem
-from sktem.compartments.schedules import DOSING, dosing_of, most_steps, steps_of
+from sktem.compartments.schedules import (
+    DOSING,
+    arrivals_of,
+    dosing_of,
+    most_steps,
+    steps_of,
+)
 from sktem.exceptions import FitWarning, warn_user
 
 __all__ = [
@@ -389,6 +395,13 @@ class CompartmentModel(ABC):
         """Return the amounts at each record."""
 
     @abstractmethod
+    def _arrivals(self, records: Records, parameters):
+        """Return lags of doses and how long they last, None where records say it all.
+
+        Both have one value for each record.
+        """
+
+    @abstractmethod
     def _check_names(self, names: list[str]) -> None:
         """Raise an error unless parameters have these names."""
 
@@ -422,6 +435,13 @@ class SolvedModel(CompartmentModel):
 
     def _all_amounts(self, records, parameters):
         return self._solved(records, self._psi(records, parameters))
+
+    def _arrivals(self, records, parameters):
+        psi, events = self._psi(records, parameters), self._events(records)
+        if events is None and not psi.dosing:
+            return None
+        dosing = dosing_of(records, psi.dosing)
+        return arrivals_of(records, dosing, None if events is None else events.rate)
 
     def _solved(self, records, psi):
         """Return the amounts at the records."""

@@ -87,5 +87,8 @@ class Reparametrized(CompartmentModel):
     def _predictions(self, records, parameters):
         return self.model._predictions(records, self._own(records, parameters))
 
+    def _arrivals(self, records, parameters):
+        return self.model._arrivals(records, self._own(records, parameters))
+
     def _all_amounts(self, records, parameters):
         return self.model.amounts(records, self._own(records, parameters))

@@ -10,14 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.choices import check_number
-from sktem.compartments.models import (
-    CompartmentModel,
-    at_records,
-    check_shape,
-    dosing_name,
-)
+from sktem.compartments.models import CompartmentModel, check_shape
 from sktem.compartments.records import Records
-from sktem.compartments.schedules import dosing_of
+from sktem.compartments.schedules import arrivals_of
 
 __all__ = ["Responses"]
 
@@ -161,8 +156,7 @@ class Responses(CompartmentModel):
         }
         c = np.zeros(len(inner))
         if self.model is not None:
-            rest = {n: v for n, v in values.items() if n not in self._own}
-            c = self.model._predictions(inner, rest)
+            c = self.model._predictions(inner, self._of_model(values))
         of_record = inner.subject_of_record
         p = SimpleNamespace(**{
             name: value[of_record] if value.shape == (inner.n_subjects,)
@@ -188,8 +182,7 @@ class Responses(CompartmentModel):
         self.check_names(parameters)
         if self.model is None:
             return np.zeros((len(records), 0))
-        rest = {n: v for n, v in parameters.items() if n not in self._own}
-        return self.model.amounts(records, rest)
+        return self.model.amounts(records, self._of_model(parameters))
 
     def _nodes(self, records, parameters) -> Nodes:
         """Return the records with nodes between them.
@@ -198,14 +191,19 @@ class Responses(CompartmentModel):
         """
         kinds = tuple(self.outcomes), tuple(self.hazards)
         key = kinds, self.driver, self.n_nodes
-        dosing = {}
-        if self.hazards:
-            for name, value in parameters.items():
-                if name not in self._own and (known := dosing_name(name)) is not None:
-                    dosing[known] = at_records(records, name, value).copy()
-        if dosing:
-            return _with_nodes(records, *key, dosing_of(records, dosing))
-        return records.once(key, lambda: _with_nodes(records, *key))
+        arrivals = self._arrivals(records, parameters) if self.hazards else None
+        if arrivals is not None:
+            return _with_nodes(records, *key, arrivals)
+        return records.once(key, lambda: _with_nodes(records, *key, None))
+
+    def _arrivals(self, records, parameters):
+        if self.model is None:
+            return None
+        return self.model._arrivals(records, self._of_model(parameters))
+
+    def _of_model(self, parameters) -> dict:
+        """Return the parameters of the model, without those of the functions."""
+        return {n: v for n, v in parameters.items() if n not in self._own}
 
 
 def _functions(name, functions) -> dict:
@@ -252,16 +250,16 @@ def _since(records, here, terms, nodes):
     return totals
 
 
-def _with_nodes(records, kinds, driver, n_nodes, dosing=None) -> Nodes:
+def _with_nodes(records, kinds, driver, n_nodes, arrivals) -> Nodes:
     """Return records with nodes before those of hazards.
 
-    ``dosing`` are the parameters of doses at the records, None without any.
+    ``arrivals`` are the lags and durations of doses, None where the records say them.
     """
     outcomes, hazards = kinds
     n, columns = len(records), records.columns
     kind, observed = np.maximum(columns["CMT"], 1), columns["EVID"] == 0
     ends = observed & np.isin(kind, hazards)
-    owner, from_, until = _intervals(records, ends, dosing)
+    owner, from_, until = _intervals(records, ends, arrivals)
     unit, weight = np.polynomial.legendre.leggauss(n_nodes)
     length = until - from_
     times = from_[:, None] + length[:, None] * (1 + unit) / 2
@@ -286,7 +284,7 @@ def _with_nodes(records, kinds, driver, n_nodes, dosing=None) -> Nodes:
     )
 
 
-def _intervals(records, ends, dosing):
+def _intervals(records, ends, arrivals):
     """Return intervals up to records, cut where doses come: record, start and end.
 
     Those up to the last record of a subject in ``ends``, of positive length.
@@ -301,14 +299,9 @@ def _intervals(records, ends, dosing):
     part = np.cumsum(begins) - 1
     # Times at which doses come and infusions end; of steady states also before.
     doses = np.flatnonzero((kind == 1) | (kind == 4))
-    rate, amount, interval = (columns[c][doses] for c in ("RATE", "AMT", "II"))
-    lag, duration = np.zeros(len(doses)), np.zeros(len(doses))
-    if dosing is not None:
-        lag, duration = dosing.lag[doses], dosing.duration[doses]
-        amount = amount * dosing.bioavailability[doses]
-        rate = np.where(rate == -1, dosing.rate[doses], rate)
-    lasts = amount / np.where(rate > 0, rate, np.inf)
-    lasts = np.where(rate == -2, duration, lasts)
+    interval = columns["II"][doses]
+    lag, lasts = arrivals_of(records) if arrivals is None else arrivals
+    lag, lasts = lag[doses], lasts[doses]
     steady = (columns["SS"][doses] > 0) & (interval > 0)
     before = np.where(steady, (lag + lasts) / np.where(steady, interval, 1.0), 0.0)
     before = np.ceil(before).astype(np.int64)

@@ -7,6 +7,7 @@ import numpy as np
 from sktem.compartments.records import Records
 
 __all__ = [
+    "arrivals_of",
     "between_observations",
     "dosing_of",
     "dosing_places",
@@ -82,6 +83,21 @@ def dosing_places(records: Records, places):
     numbers = {name: np.full(len(records), float(k)) for name, k in places.items()}
     found = np.array(dosing_of(records, numbers, dict.fromkeys(DOSING, np.nan)))
     return np.where(np.isnan(found), -1, found).astype(np.int64)
+
+
+def arrivals_of(records: Records, dosing=None, rate=None):
+    """Return the lag of the dose of each record, and how long it lasts: 0 for a bolus.
+
+    ``dosing`` are its parameters, None without any, and ``rate`` is that of the dose
+    where the column RATE does not have it.
+    """
+    rate = records["RATE"] if rate is None else rate
+    lag, duration, share = np.zeros(len(records)), 0.0, 1.0
+    if dosing is not None:
+        lag, duration, share = dosing.lag, dosing.duration, dosing.bioavailability
+        rate = np.where(rate == -1, dosing.rate, rate)
+    lasts = records["AMT"] * share / np.where(rate > 0, rate, np.inf)
+    return lag, np.where(rate == -2, duration, lasts)
 
 
 def most_steps(events) -> int:

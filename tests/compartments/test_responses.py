@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from sktem.compartments import ODE, OneCompartment, Responses, read_nonmem
+from sktem.compartments import (
+    ODE,
+    OneCompartment,
+    Reparametrized,
+    Responses,
+    read_nonmem,
+)
 
 PSI = {"CL": 2.0, "V": 10.0, "H0": 0.05, "BETA": 0.3}
 
@@ -128,6 +134,39 @@ def test_hazards_are_cut_where_doses_before_a_steady_state_arrive(dose, psi):
         for n_nodes in (8, 400)
     )
     assert few == pytest.approx(many, rel=1e-9)
+
+
+@pytest.mark.parametrize("time", [1.0, 2.5, 6.0])
+@pytest.mark.parametrize("is_lag", [True, False])
+def test_hazards_are_cut_where_models_compute_arrivals(time, is_lag):
+    """Lags that are functions of parameters, and ends of a zero-order absorption."""
+    k, V, beta = 0.2, 10.0, 0.3
+
+    def rate(t):
+        if is_lag:
+            c = 10 * np.exp(-k * (t - time)) if t > time else 0.0
+        else:
+            c = 10 / (k * time) * (1 - np.exp(-k * min(t, time)))
+            c *= np.exp(-k * max(t - time, 0.0))
+        return 0.02 * np.exp(beta * c)
+
+    if is_lag:
+        names = ["CL", "V", "HALF"]
+        model = Reparametrized(
+            OneCompartment(),
+            lambda p, records: {"CL": p.CL, "V": p.V, "ALAG": 2 * p.HALF},
+            parameters=names,
+        )
+        psi = {"CL": k * V, "V": V, "HALF": time / 2}
+    else:
+        model, psi = OneCompartment("zero-order"), {"CL": k * V, "V": V, "D1": time}
+    events = Responses(
+        model, hazards={3: lambda p, records, c: 0.02 * np.exp(beta * c)}
+    )
+    records = {"ID": [1, 1], "TIME": [0, 9.0], "AMT": [100, 0], "CMT": [1, 3],
+               "DV": [np.nan, 0]}  # fmt: skip
+    whole = quad(rate, 0, 9, points=[time], epsabs=1e-12)[0]
+    assert events.predict(records, psi)[1] == pytest.approx(np.exp(-whole), rel=1e-7)
 
 
 def test_a_reset_does_not_end_what_has_been_survived():
