@@ -27,6 +27,7 @@ from sktem.estimators.by_blocks import (
     total_over,
     weighted_sum,
 )
+from sktem.estimators.feasibility import warn_of_left_set
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.latents import diagnostics, latent_draws, warn_of_mixing
 from sktem.estimators.louis import covariance_of, louis_information
@@ -303,6 +304,7 @@ class StochasticEM(LoopEstimator):
         batch_size = self._batch_size_of(X)
         settings = self._settings(self.model, batch_size=batch_size)
         warm = self.warm_start and hasattr(self, "params_")
+        starts = []
 
         def new_run(progress):
             generators = spawn_generators(self.random_state)
@@ -313,6 +315,7 @@ class StochasticEM(LoopEstimator):
                     _rows_of_start(X, generators), generators.initialisation
                 )
             )
+            starts.append(params)
             return RunState(params, generators)
 
         def finish(state):
@@ -322,6 +325,8 @@ class StochasticEM(LoopEstimator):
 
         state = self._fit(settings, X, sample_weight, new_run, finish=finish)
         self._warn(state, settings)
+        for start in starts:
+            warn_of_left_set(settings, X, sample_weight, start, state.params)
         return self
 
     def _fitted_attributes(self, settings, state, X):
