@@ -79,16 +79,10 @@ FOREIGN = {
     ("compartments/scipy_amounts.py", "_record"),
     ("mixed_effects/rows.py", "_predictions"),
     # Mixtures that answer through, or are made of, another estimator of their family.
-    ("mixture/displays.py", "_fitted"),
-    ("mixture/displays.py", "_validate"),
-    ("mixture/emission_mixture.py", "_publish"),
-    ("mixture/estimator.py", "_publish"),
     ("mixture/imputer.py", "_completed"),
     ("mixture/imputer.py", "_rows_of_fit"),
     ("mixture/imputer.py", "_table"),
-    ("mixture/kernels/sweep.py", "_prior_mean"),
-    ("mixture/regressor.py", "_fitted"),
-    ("mixture/scaled.py", "_of_columns"),
+    ("mixture/scaled.py", "_estimator_of"),
     # Fits of the classes, in threads, in which no warnings can be caught.
     ("template/classifier.py", "_learn"),
 }

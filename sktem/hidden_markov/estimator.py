@@ -177,6 +177,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     Attributes
     ----------
+    fitted_ : FittedSequences
+        The fitted model as an object: its parameters, and answers by them.
     n_states_ : int
         Number of states.
     state_search_ : list of StateSearchStep
@@ -405,7 +407,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             counts = self._n_states, self.n_features_in_, n_covariates_of(X)
             now = kind_of_fit(self._reader, self.durations is not None, *counts)
             check_warm(before, now)
-        begun = self._fitted() if warm else None
+        begun = self.fitted_ if warm else None
         if isinstance(self.n_states, str) and not warm:
             begun = self._search(data, X, weights)
         model_settings = self._model_settings()
@@ -496,7 +498,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             )
         stream = self._stream
         if stream is None and hasattr(self, "emission_params_"):
-            stream = SequenceStream(self._fitted(), self.n_sequences_seen_)
+            stream = SequenceStream(self.fitted_, self.n_sequences_seen_)
         stream = stream or SequenceStream()
         stream.prepare(self._model_settings(), self._reader, continues)
         settings = self._stream_settings(stream.rule.defaults)
@@ -522,7 +524,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         def fit(n_states, least_tol):
             options = {"n_states": n_states, "tol": max(self.tol, least_tol)}
             trial = clone(self).set_params(**options, verbose=0, warm_start=False)
-            return trial.fit(**data)._fitted()
+            return trial.fit(**data).fitted_
 
         best, self.state_search_ = found_states(fit, self.n_states, X, weights)
         self.n_states_ = best.model.chain.n_states
@@ -551,8 +553,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         """Number of covariates of the fit."""
         return len(getattr(self, "covariates_mean_", ()))
 
-    def _fitted(self) -> FittedSequences:
-        """Return the model with the fitted attributes."""
+    @property
+    def fitted_(self) -> FittedSequences:
+        """The fitted model as an object: its parameters, and answers by them."""
         check_is_fitted(self, "emission_params_")
         return self._model_settings().fitted(
             self.start_,
@@ -565,7 +568,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     def _asked(self, X, groups, lengths, covariates=None, in_memory=False, states=None):
         """Return the fitted model and checked sequences."""
-        fitted = self._fitted()
+        fitted = self.fitted_
         if (source := source_of(X)) is not None:
             if in_memory:
                 raise TypeError(
@@ -1018,7 +1021,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         states : ndarray of int of shape (n_samples,)
             States.
         """
-        fitted = self._fitted()
+        fitted = self.fitted_
         lengths = np.asarray([n_samples] if lengths is None else lengths)
         if lengths.dtype.kind not in "iu" or not lengths.size or lengths.min() < 1:
             raise ValueError(
@@ -1046,4 +1049,4 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             ``mean`` and ``standard_deviation`` in rows, and ``probabilities`` of
             lasting 1 to ``longest`` rows, (n_states, longest).
         """
-        return self._fitted().durations(longest)
+        return self.fitted_.durations(longest)

@@ -28,12 +28,19 @@ class MixtureAnswers:
     n_features_in_: int
     random_state: Any
     _fitted: Callable[[], FittedMixture]
-    _of_columns: Callable
+    _settings_of_columns: Callable
+    _attributes_of_columns: Callable
     _given_row: Callable
     _filled: Callable
     _drawn: Callable
     _validate: Callable
     _seed: Callable
+
+    @property
+    def fitted_(self) -> FittedMixture:
+        """The fitted mixture as an object: its model and its parameters."""
+        check_is_fitted(self, "weights_")
+        return self._fitted()
 
     @property
     def _check_block(self):
@@ -76,7 +83,7 @@ class MixtureAnswers:
             Log-densities, 0 for rows of which nothing is observed; an iterator of them
             by blocks if X is read by blocks and ``out`` is not given.
         """
-        return self._answered(X, self._fitted().log_density, out)
+        return self._answered(X, self.fitted_.log_density, out)
 
     def predict(self, X, *, out=None):
         """Return the most probable component of each row.
@@ -94,7 +101,7 @@ class MixtureAnswers:
             Component labels; an iterator of them by blocks if X is read by blocks and
             ``out`` is not given.
         """
-        return self._answered(X, self._fitted().labels, out)
+        return self._answered(X, self.fitted_.labels, out)
 
     def predict_proba(self, X, *, out=None):
         """Return the posterior probability of each component for each row.
@@ -112,18 +119,18 @@ class MixtureAnswers:
             Probabilities; an iterator of them by blocks if X is read by blocks and
             ``out`` is not given.
         """
-        return self._answered(X, self._fitted().posterior, out)
+        return self._answered(X, self.fitted_.posterior, out)
 
     def _answered(self, X, function, out):
         return answer(self, X, function, out, self._check_block)
 
     def _total_log_likelihood(self, X, sample_weight):
         """Return the log-likelihood of all rows, and how many rows that is."""
-        terms = self._fitted().likelihood
+        terms = self.fitted_.likelihood
         return total_over(self, X, sample_weight, terms, self._check_block)
 
     def _n_parameters(self):
-        return self._fitted().model.n_parameters(self.n_features_in_)
+        return self.fitted_.model.n_parameters(self.n_features_in_)
 
     def impute(self, X, method="mean"):
         """Return a table with missing values replaced by means, draws or modes.
@@ -158,7 +165,7 @@ class MixtureAnswers:
 
     def _completed(self, X, method, rng):
         """Return rows without holes, as given."""
-        fitted, rows = self._fitted(), self._rows_in_memory(X)
+        fitted, rows = self.fitted_, self._rows_in_memory(X)
         return self._filled(X, fitted.completed(rows, method, rng))
 
     def sample(self, n_samples=1, *, given=None):
@@ -196,7 +203,7 @@ class MixtureAnswers:
         else:
             given = self._rows_in_memory(given)
             rng = drawing_generator(self.random_state)
-            rows, labels = self._fitted().completions(given, n_samples, rng)
+            rows, labels = self.fitted_.completions(given, n_samples, rng)
         return self._as_table(rows), labels
 
     def _as_table(self, rows):
@@ -257,7 +264,7 @@ class MixtureAnswers:
         float
             The criterion.
         """
-        terms = partial(self._fitted().likelihood, with_entropy=True)
+        terms = partial(self.fitted_.likelihood, with_entropy=True)
         total, mass, entropy = total_over(
             self, X, sample_weight, terms, self._check_block
         )
@@ -297,7 +304,7 @@ class MixtureAnswers:
         0.1
         """
         check_number("n_bootstrap", n_bootstrap, Integral, 1)
-        K = len(self._fitted().params.weights)
+        K = len(self.fitted_.params.weights)
         if K < 2:
             raise ValueError("the mixture has one component: there is none less")
         rows = self._rows_in_memory(X)
@@ -309,7 +316,7 @@ class MixtureAnswers:
         """Return a fit with other parameters: the estimator, and its fitted mixture."""
         trial = clone(self).set_params(verbose=0, warm_start=False, **parameters)
         trial.fit(X, sample_weight=sample_weight)
-        return trial, trial._fitted()
+        return trial, trial.fitted_
 
     def _settings_of_rows(self):
         """Return settings with which rows of numbers are fitted like the table."""
@@ -338,9 +345,9 @@ class MixtureAnswers:
         >>> mixture.marginal([1]).means_
         array([[5.]])
         """
-        fitted, d = self._fitted(), self.n_features_in_
+        fitted, d = self.fitted_, self.n_features_in_
         others = chosen_columns(columns, d, getattr(self, "feature_names_in_", None))
-        return self._of_columns(fitted.part(others), others)
+        return self._estimator_of(fitted.part(others), others)
 
     def condition(self, columns, values):
         """Return the mixture of the other columns, given the values of some.
@@ -374,19 +381,22 @@ class MixtureAnswers:
         >>> mixture.condition([0], [4.0]).means_.round(3)
         array([[8.]])
         """
-        fitted = self._fitted()
+        fitted = self.fitted_
         d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
         columns = chosen_columns(columns, d, names)
         others = np.setdiff1d(np.arange(d), columns)
         if not len(others):
             raise ValueError("values of all columns are given: none is left")
         row = self._given_row(columns, given_values(columns, values))
-        return self._of_columns(fitted.part(others, row), others)
+        return self._estimator_of(fitted.part(others, row), others)
 
-    def _twin_of_columns(self, columns):
-        """Return an estimator with these settings, whose table has some columns."""
-        twin = clone(self).set_params(warm_start=False)
-        twin.n_features_in_ = len(columns)
+    def _estimator_of(self, fitted, columns):
+        """Return a fitted estimator of some columns, with these settings."""
+        settings = self._settings_of_columns(fitted)
+        twin = clone(self).set_params(warm_start=False, **settings)
+        attributes = self._attributes_of_columns(fitted, columns)
+        attributes["n_features_in_"] = len(columns)
         if hasattr(self, "feature_names_in_"):
-            twin.feature_names_in_ = self.feature_names_in_[columns]
+            attributes["feature_names_in_"] = self.feature_names_in_[columns]
+        vars(twin).update(attributes)
         return twin

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.plotting.panels import load_pyplot, make_panels
@@ -108,7 +109,7 @@ class ComponentDisplay:
         chosen = [names.index(key) if isinstance(key, str) else key for key in chosen]
         if len(chosen) < 2:
             raise ValueError("a pair of columns is needed to draw ellipses")
-        twin = estimator._fitted().of_emission
+        twin = estimator.fitted_.of_emission
         model, params = twin.model, twin.params
         gaussian = params.emission
         if not hasattr(gaussian, "precisions_cholesky"):
@@ -120,9 +121,8 @@ class ComponentDisplay:
         covariances = spread.structure.full(gaussian.covariances)
         rows = labels = None
         if X is not None:
-            rows, _ = estimator._validate(X, reset=False)
-            step = max(1, len(rows) // MOST_POINTS)
-            rows = np.asarray(rows)[::step]
+            rows = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+            rows = rows[:: max(1, len(rows) // MOST_POINTS)]
             labels = model.predict(rows, params)
             rows = rows[:, chosen]
         display = cls(

@@ -5,11 +5,7 @@ from __future__ import annotations
 from numbers import Real
 
 import numpy as np
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    check_is_fitted,
-)
+from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from sktem.e_step.random import drawing_generator
 from sktem.emissions.columns import Columns
@@ -152,6 +148,8 @@ class StochasticEMMixture(MixtureEstimator):
         The same for each epoch of the best run.
     history_ : History
         The record of the best run.
+    fitted_ : FittedMixture
+        The fitted mixture as an object: its model and its parameters.
     n_components_ : int
         Number of components.
     component_search_ : list of SearchStep
@@ -337,7 +335,7 @@ class StochasticEMMixture(MixtureEstimator):
         }
 
     def _fitted(self):
-        check_is_fitted(self, "weights_")
+        """Return the fitted attributes as an object."""
         params = EmissionMixtureParams(self.weights_, self.params_)
         model = EmissionMixtureModel(
             self._table.emission,
@@ -359,14 +357,15 @@ class StochasticEMMixture(MixtureEstimator):
         self._table.emission.check(rows)
         return rows[0]
 
-    def _of_columns(self, fitted, columns):
-        """Return a fitted mixture of some columns."""
-        emission = fitted.model.emission
-        twin = self._twin_of_columns(columns).set_params(emission=emission)
-        twin._table = self._table.part(emission, columns)
-        attributes = twin._parameter_attributes(fitted.model, fitted.params, None)
-        twin._publish(attributes)
-        return twin
+    def _settings_of_columns(self, fitted):
+        """Return the settings of a mixture of some columns that are its own."""
+        return {"emission": fitted.model.emission}
+
+    def _attributes_of_columns(self, fitted, columns):
+        """Return fitted attributes of a mixture of some columns."""
+        table = self._table.part(fitted.model.emission, columns)
+        attributes = self._parameter_attributes(fitted.model, fitted.params, None)
+        return {**attributes, "categories_": table.categories, "_table": table}
 
     def _filled(self, X, rows):
         """Return rows without holes as a table like the given one."""
@@ -375,7 +374,7 @@ class StochasticEMMixture(MixtureEstimator):
 
     def _drawn(self, n_samples):
         """Return rows of the mixture and their components."""
-        fitted = self._fitted()
+        fitted = self.fitted_
         emission, params = fitted.model.emission, fitted.params
         rng = drawing_generator(self.random_state)
         share = params.weights / params.weights.sum()
@@ -436,7 +435,7 @@ class StochasticEMMixture(MixtureEstimator):
             A column for each component with its weight; then for each column of the
             table the probability of each label, or the mean.
         """
-        fitted, categories = self._fitted(), self._table.categories
+        fitted, categories = self.fitted_, self._table.categories
         names, d = getattr(self, "feature_names_in_", None), self.n_features_in_
         emission, params = fitted.model.emission, fitted.params
         return profiles_of(emission, params, categories, d, names)

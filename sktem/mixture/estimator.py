@@ -212,6 +212,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         among extrapolated steps also of those that were given up.
     history_ : History
         The record of the best run: passes, mean field, steps, events.
+    fitted_ : FittedMixture
+        The fitted mixture as an object: its model and its parameters.
     n_components_ : int
         Number of components.
     component_search_ : list of SearchStep
@@ -357,7 +359,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         return GaussianMixtureParams(weights, means - centre, *matrices)
 
     def _fitted(self):
-        check_is_fitted(self, "means_")
+        """Return the fitted attributes as an object."""
         model = GaussianMixtureModel(
             self.means_.shape[0],
             covariance_type=self.covariance_type,
@@ -379,11 +381,13 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         check_magnitude(row[None], getattr(self, "feature_names_in_", None))
         return row
 
-    def _of_columns(self, fitted, columns):
-        """Return a fitted mixture of some columns, without a start or priors."""
-        twin = self._twin_of_columns(columns).set_params(
-            weights_init=None, means_init=None, precisions_init=None, prior=None
-        )
+    def _settings_of_columns(self, fitted):
+        """Return the settings of a mixture of some columns: no start, no prior."""
+        names = ("weights_init", "means_init", "precisions_init", "prior")
+        return dict.fromkeys(names)
+
+    def _attributes_of_columns(self, fitted, columns):
+        """Return fitted attributes of a mixture of some columns."""
         gaussian, centre = fitted.params.emission, np.zeros(len(columns))
         matrices = gaussian.covariances, gaussian.precisions_cholesky
         model = GaussianMixtureModel(
@@ -392,8 +396,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         params = GaussianMixtureParams(fitted.params.weights, gaussian.means, *matrices)
         like = self.means_
         like = like if isinstance(like, np.ndarray) else TensorRows(like)
-        twin._publish(twin._parameter_attributes(model, params, like))
-        return twin
+        return self._parameter_attributes(model, params, like)
 
     @property
     def _check_block(self):
@@ -411,7 +414,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     def _drawn(self, n_samples):
         """Return rows of the mixture and their components."""
-        fitted = self._fitted()
+        fitted = self.fitted_
         model, params = fitted.model, fitted.params
         K, d = params.means.shape
         seed = self.random_state

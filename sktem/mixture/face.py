@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice, is_auto
 from sktem.e_step.random import seed_sequence, spawn_generators
@@ -62,8 +63,8 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
 
     Subclasses check and convert rows (``_validate``), give their parameters as settings
     (``_mixture``), and turn parameters into fitted attributes
-    (``_parameter_attributes``) and back (``_fitted``; ``_of_columns`` for marginals and
-    conditionals).
+    (``_parameter_attributes``) and back (``_fitted``; ``_settings_of_columns`` and
+    ``_attributes_of_columns`` for marginals and conditionals).
     """
 
     #: Fitted attributes of a stream that are computed when they are read.
@@ -267,6 +268,8 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
             self._publish_parameters()
             if name in self.__dict__:
                 return self.__dict__[name]
+        if name == "fitted_":  # the property has raised
+            check_is_fitted(self, "weights_")
         message = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=self)
 

@@ -162,7 +162,8 @@ class GaussianMixtureModel(LatentModel):
     def _centre(self, n_features):
         return np.zeros(n_features) if self.centre is None else self.centre
 
-    def _prior_mean(self, n_features):
+    def prior_mean(self, n_features):
+        """Return the mean of the prior on means, about the centre."""
         prior = np.zeros(n_features) if self.mean_prior is None else self.mean_prior
         return np.asarray(prior, dtype=np.float64) - self._centre(n_features)
 
@@ -286,7 +287,7 @@ class GaussianMixtureModel(LatentModel):
         """Return the penalised maximum-likelihood parameters."""
         moments = self.split(s)
         K, d = moments.first.shape
-        prior_mean = self._prior_mean(d) if self.mean_penalty else None
+        prior_mean = self.prior_mean(d) if self.mean_penalty else None
         fitted = gaussian_m_step(self, moments, params, prior_mean, 1.0)
         mass = np.where(moments.mass > LEAST_SHARE, moments.mass, 0.0)
         epsilon = self.weight_concentration
@@ -336,5 +337,5 @@ class GaussianMixtureModel(LatentModel):
             value -= self.weight_concentration * float(np.log(params.weights).sum())
         if not (self.mean_penalty or self.covariance_prior_strength):
             return value
-        deviations = params.means - self._prior_mean(params.means.shape[1])
+        deviations = params.means - self.prior_mean(params.means.shape[1])
         return value + gaussian_penalty(self, params, deviations)

@@ -237,7 +237,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         rows, weights = self._observed(rows, weights, outputs)
         self._scaled = self._new_mixture(rows, weights).fit(rows, weights)
         scaled, d = self._scaled, self.n_features_in_
-        fitted, prior_rows = scaled.mixture._fitted(), scaled.prior_rows
+        fitted, prior_rows = scaled.mixture.fitted_, scaled.prior_rows
         wider, self.widening_ = widened_outputs(fitted, rows, weights, d, prior_rows)
         self._widened = None if wider is None else scaled.published(wider)
         learner = self._scaled.learner
@@ -352,7 +352,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         mixture = self.mixture_
         X = self._inputs(X, reset=False)
         d, m = self.n_features_in_, self.n_outputs_
-        twin = mixture._fitted().of_emission
+        twin = mixture.fitted_.of_emission
         gaussian = twin.params.emission
         K = len(gaussian.means)
         full = twin.model.emission.structure(K, d + m).full(gaussian.covariances)

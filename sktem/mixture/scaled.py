@@ -280,7 +280,7 @@ class ScaledMixture:
 
     def _in_units(self):
         """Return the mixture of unscaled rows."""
-        twin, scale = self.standardised._fitted().of_emission, self.scale
+        twin, scale = self.standardised.fitted_.of_emission, self.scale
         scaled = twin.params.emission
         means = self.shift + scale * scaled.means
         is_diagonal = twin.model.emission.covariance_type == "diag"
@@ -295,4 +295,4 @@ class ScaledMixture:
 
     def published(self, fitted):
         """Return the estimator of a mixture of the same columns."""
-        return self.standardised._of_columns(fitted, np.arange(len(self.scale)))
+        return self.standardised._estimator_of(fitted, np.arange(len(self.scale)))

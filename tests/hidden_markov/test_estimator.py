@@ -183,12 +183,12 @@ def test_fixed_fields_of_the_emission(kind, held):
         np.testing.assert_allclose(getattr(params, name), value, rtol=1e-10)
     counts = {"full": 9, "tied": 3, "diag": 6, "spherical": 3}
     n_held = {"means": 6, "covariances": counts[kind]}[held]
-    arguments = fit._fitted().params, 2
+    arguments = fit.fitted_.params, 2
     parameters = model(emission=emission).get_params()
     free = SequenceSettings.of(parameters, 3, emission).model(
         fit._asked(X, GROUPS, None)[1]
     )
-    assert fit._fitted().model.n_parameters(*arguments) == (
+    assert fit.fitted_.model.n_parameters(*arguments) == (
         free.n_parameters(*arguments) - n_held
     )
     deviations = fit.standard_errors(X, groups=GROUPS, states=STATES).emission

@@ -93,7 +93,7 @@ def test_states_are_those_of_one_piece(kind, covariates, tmp_path):
     rows, given = (BOTH, {"covariates": Z}) if covariates else (X, {})
     hmm = HiddenMarkovModel(2, emission_init={"means": [[0.5], [1.5]]}, max_iter=3,
                             tol=0, random_state=0).fit(X, **given)  # fmt: skip
-    fitted = hmm._fitted()
+    fitted = hmm.fitted_
     blocks = long(kind, tmp_path, rows, covariates, Gaussian())
     path = list(fitted.long_paths(blocks))
     assert len(path) == blocks.n_blocks

@@ -43,7 +43,7 @@ def test_rows_of_a_pattern_together_and_one_by_one(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mixture.set_params(max_iter=2).fit(X)
-    fitted = mixture._fitted()
+    fitted = mixture.fitted_
     model, params = fitted.model, fitted.params
     together, value = model.expected_statistics(X, params)
     alone = [model.expected_statistics(X[i : i + 1], params) for i in range(len(X))]

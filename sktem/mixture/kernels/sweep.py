@@ -152,7 +152,7 @@ def _prior(model, structure, d):
         float(model.weight_concentration),
         tau,
         float(model.reg_covar),
-        plain(model._prior_mean(d)),
+        plain(model.prior_mean(d)),
         plain(scale if scale.ndim == 2 else np.eye(d) * scale),
     )
 
