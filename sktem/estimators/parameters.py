@@ -34,7 +34,6 @@ StepSize: TypeAlias = float | Callable[[int], float] | Auto
 SolverName: TypeAlias = Literal[
     "em",
     "squarem",
-    "daarem",
     "mcem",
     "saem",
     "online",
