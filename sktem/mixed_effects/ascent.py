@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.mixed_effects.design import MixedEffectsParams
+from sktem.mixed_effects.differences import numerical_hessian
 from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.louis import LouisInformation, louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import (
@@ -18,7 +19,6 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     quadrature_draws,
     single_point,
 )
-from sktem.mixed_effects.inference.observed_information import numerical_hessian
 from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block

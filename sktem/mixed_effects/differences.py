@@ -1,10 +1,12 @@
-"""Steps of differences of log-likelihoods."""
+"""Second differences of log-likelihoods, and their steps."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["DIFFERENCES", "DifferenceRule"]
+import numpy as np
+
+__all__ = ["DIFFERENCES", "DifferenceRule", "numerical_hessian"]
 
 
 class DifferenceRule(NamedTuple):
@@ -42,3 +44,22 @@ DIFFERENCES = DifferenceRule()
 def _tolerance(structure) -> float:
     """Return the relative error of jumps of predictions, 0 without any."""
     return getattr(structure, "tolerance", 0.0)
+
+
+def numerical_hessian(function, vector, steps):
+    """Return a Hessian by central differences."""
+    p = len(vector)
+    shifts = np.diag(steps)
+    centre = function(vector)
+    above = [function(vector + shifts[j]) for j in range(p)]
+    below = [function(vector - shifts[j]) for j in range(p)]
+    hessian = np.empty((p, p))
+    for j in range(p):
+        hessian[j, j] = (above[j] - 2 * centre + below[j]) / steps[j] ** 2
+        for k in range(j):
+            both = function(vector + shifts[j] + shifts[k])
+            neither = function(vector - shifts[j] - shifts[k])
+            mixed = both + neither - above[j] - above[k] - below[j] - below[k]
+            value = (mixed + 2 * centre) / (2 * steps[j] * steps[k])
+            hessian[j, k] = hessian[k, j] = value
+    return hessian

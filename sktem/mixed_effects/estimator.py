@@ -945,16 +945,15 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
 
         Parameters
         ----------
-        method : {"louis", "importance", "linearized"}, default="louis"
+        method : {"louis", "linearized"}, default="louis"
             "louis" averages slopes and Hessians of the complete-data log-density over
             the latents given the observations (Louis 1982): complete less missing
-            information. "importance" takes differences of the likelihood by importance
-            sampling, and "linearized" of that with the model function made linear at
-            the conditional modes.
+            information. "linearized" takes differences of the likelihood with the model
+            function made linear at the conditional modes.
         n_draws : int or "auto", default="auto"
             Importance draws per subject. "auto" averages over quadrature nodes, as many
-            as change the result; where these are too many, and with "importance",
-            it is 20,000 draws in all, within 64 to 1000 per subject.
+            as change the result; where these are too many, it is 20,000 draws in all,
+            within 64 to 1000 per subject.
         return_error : bool, default=False
             Whether to return the errors of the standard errors as well, only with
             "louis": from batches of the draws, or what the last increase of the
@@ -975,7 +974,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             is not of "louis".
         """
         check_is_fitted(self)
-        check_choice("method", method, ("importance", "linearized", "louis"))
+        check_choice("method", method, ("linearized", "louis"))
         if return_error and method != "louis":
             raise ValueError(f'return_error needs method="louis", got {method!r}')
         errors, noise, unusual = self.fitted_.standard_errors(method, n_draws)

@@ -9,7 +9,7 @@ from scipy.special import expit, gammaln
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.mixed_effects.inference.observed_information import numerical_hessian
+from sktem.mixed_effects.differences import numerical_hessian
 from tests.mixed_effects.test_estimator import NORMAL, linear_data, linear_deviance
 
 TIMES = np.arange(6.0)

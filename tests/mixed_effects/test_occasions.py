@@ -7,8 +7,8 @@ from scipy.stats import multivariate_normal
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
+from sktem.mixed_effects.differences import numerical_hessian
 from sktem.mixed_effects.effects import matched, numbered
-from sktem.mixed_effects.inference.observed_information import numerical_hessian
 
 
 def line(**settings):

@@ -9,8 +9,8 @@ from scipy.stats import bernoulli, nbinom, norm, poisson
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, Responses, read_nonmem
 from sktem.exceptions import FitWarning
+from sktem.mixed_effects.differences import numerical_hessian
 from sktem.mixed_effects.endpoints import residual_error_of
-from sktem.mixed_effects.inference.observed_information import numerical_hessian
 
 N, TIMES, DOSE = 30, np.array([1.0, 4.0, 10.0]), 100.0
 ETA = np.linspace(-6, 6, 241)

@@ -11,7 +11,7 @@ from sktem.evaluation import (
     profile_likelihood,
     sampling_importance_resampling,
 )
-from sktem.mixed_effects.inference.observed_information import numerical_hessian
+from sktem.mixed_effects.differences import numerical_hessian
 
 N, M, A = 12, 4, 0.5
 
@@ -83,10 +83,8 @@ def test_closed_form_of_a_linear_model(rows, random):
     given = found.standard_errors()
     np.testing.assert_allclose([given[name] for name in NAMES], errors, rtol=1e-4)
     if random:
-        for method in ("importance", "linearized"):
-            given = found.standard_errors(method, n_draws=200)
-            found_errors = [given[name] for name in NAMES]
-            np.testing.assert_allclose(found_errors, errors, rtol=0.05)
+        given = found.standard_errors("linearized")
+        np.testing.assert_allclose([given[n] for n in NAMES], errors, rtol=0.05)
     # The likelihood alone has its maximum elsewhere.
     plain = line({**fixed, "a": A}, random)
     plain.fit(rows[0], rows[1], groups=rows[2])

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
 from sktem.evaluation import subpopulations
-from sktem.mixed_effects.inference.observed_information import numerical_hessian
+from sktem.mixed_effects.differences import numerical_hessian
 
 N, M = 40, 4
 TIME = np.arange(float(M))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.differences import DIFFERENCES
+from sktem.mixed_effects.differences import DIFFERENCES, numerical_hessian
 from sktem.mixed_effects.floors import correlations
 from sktem.mixed_effects.inference.likelihood import linearized
 from sktem.mixed_effects.inference.louis import louis_information
@@ -15,10 +15,6 @@ from sktem.mixed_effects.inference.node_numbers import (
     covariance_of,
     information_by_nodes,
     uncorrelated,
-)
-from sktem.mixed_effects.inference.observed_information import (
-    numerical_hessian,
-    observed_information,
 )
 from sktem.mixed_effects.priors import log_prior
 
@@ -86,26 +82,22 @@ class ObservedInformation(NamedTuple):
 
 def information_of(fitted, method, n_draws) -> ObservedInformation:
     """Return the observed information about the parameters of a fit."""
-    model, rows, params = fitted.model, fitted.rows, fitted.params
-    vector, is_held = fitted.vector, at_bounds(fitted.vector, params)
+    vector, params = fitted.vector, fitted.params
+    is_held = at_bounds(vector, params)
     basis = None
     # Directions would mix a variance at its bound with others; differences of the
     # likelihood have too few digits for them.
     if method == "louis" and not is_held[vector.omega].any():
         basis = uncorrelated(vector, params)
     relative, promise = np.zeros(len(vector)), 0.0
-    of_priors = log_prior(vector, params)[2]
     if method == "linearized":
         information = -numerical_hessian(
             lambda v: linearized(fitted, vector.params(v, params)).sum(),
             vector.of(params),
             np.where(vector.positive, 1e-3, 1e-2)
-            * vector.units(params, rows.covariates),
+            * vector.units(params, fitted.rows.covariates),
         )
-        information += of_priors
-    elif method == "importance":
-        draws = _draws(fitted, n_draws)
-        information = observed_information(model, rows, params, draws) + of_priors
+        information += log_prior(vector, params)[2]
     else:
         louis, relative = _louis(fitted, n_draws, is_held, basis)
         information = louis.observed

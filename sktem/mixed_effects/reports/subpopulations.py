@@ -18,8 +18,8 @@ from sktem.estimators.fit_warnings import warn_user
 from sktem.mixed_effects.ascent import Coordinates, Resolution, likelihood_at
 from sktem.mixed_effects.columns import listed
 from sktem.mixed_effects.design import NumericEntry, effect_name
+from sktem.mixed_effects.differences import numerical_hessian
 from sktem.mixed_effects.given_data import as_records, values_of_subjects
-from sktem.mixed_effects.inference.observed_information import numerical_hessian
 from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.transforms import is_box
 from sktem.mixed_effects.vector import ParameterVector
