@@ -166,7 +166,7 @@ class Autoregression(LaggedEmission):
     def _columns(self, width):
         """Return indices of responses and of exog, of rows with lags."""
         exog = [int(column) for column in self.exog]
-        d = width // (1 + self.order)
+        d = self.n_columns(width)
         return [j for j in range(d) if j not in set(exog)], exog
 
     def _windows(self, X, centre):

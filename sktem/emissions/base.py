@@ -66,6 +66,8 @@ class Emission(BaseEstimator, ABC):
 
     #: Rows before that a row depends on.
     order = 0
+    #: Columns that are regressors, which have no distribution.
+    exog: Sequence[int] = ()
     #: Fields of the parameters that are probabilities with sums of 1.
     distributions: tuple[str, ...] = ()
     # Probabilities that are learned are not below, so that no row is impossible.
@@ -80,6 +82,10 @@ class Emission(BaseEstimator, ABC):
     def memory(self) -> int:
         """States before that a row depends on: densities are then of histories."""
         return 0
+
+    def n_columns(self, width: int) -> int:
+        """Return the number of columns, of rows with lags of a width."""
+        return width
 
     @abstractmethod
     def start(self, X: np.ndarray, R: np.ndarray) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import ClassVar, NamedTuple
 
@@ -63,7 +62,6 @@ class LaggedEmission(Emission):
     #: Whether rows depend on the regressors of the rows before.
     lags_exog: ClassVar[bool] = False
 
-    exog: Sequence[int]
     switching_variance: bool
     reg_covar: float
 
@@ -126,6 +124,16 @@ class LaggedEmission(Emission):
             Responses, or all columns where rows depend on the regressors before.
         """
         return X.reshape(len(X), 1 + self.order, -1)
+
+    def n_columns(self, width):
+        """Return the number of columns, of rows with lags of a width."""
+        lagged = 0 if self.lags_exog else len(self.exog)
+        return (width + lagged * self.order) // (1 + self.order)
+
+    def moved_on(self, before, y, rows):
+        """Return the rows before the next ones, after rows with the responses y."""
+        last = rows if self.lags_exog else y
+        return np.concatenate([last[:, None], before], axis=1)[:, : self.order]
 
     @abstractmethod
     def sample_after(self, params, states, before, rng, exog=None):

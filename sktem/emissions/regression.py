@@ -115,7 +115,7 @@ class Regression(LaggedEmission):
     def _columns(self, width, plain=False):
         """Return indices of responses and of other columns, of rows with lags."""
         exog = [int(column) for column in self.exog]
-        d = width if plain else (width + len(exog) * self.order) // (1 + self.order)
+        d = width if plain else self.n_columns(width)
         responses = [j for j in range(d) if j not in set(exog)]
         return responses, [*exog, *range(d, width)]
 

@@ -119,7 +119,7 @@ def future_exog_of(values, n_sequences, steps, emission) -> np.ndarray | None:
     """Return the regressors of rows to come, (steps, n_sequences, n_exog)."""
     if values is None:
         return None
-    if not len(getattr(emission, "exog", ())):
+    if not len(emission.exog):
         raise ValueError(
             "future_exog is of a Regression with exog, or an Autoregression; the "
             f"emission is {emission!r}"

@@ -173,10 +173,8 @@ class FittedSequences(NamedTuple):
             now = now @ A[k] if A[k].ndim == 2 else np.einsum("si,sij->sj", now, A[k])
             probabilities[:, k] = now @ of_state
         emission, draws = self.model.emission, []
-        lags_exog = getattr(emission, "lags_exog", False)
         if not n_draws:
-            n_exog = 0 if lags_exog else len(getattr(emission, "exog", ()))
-            width = (X.X.shape[1] + n_exog * emission.order) // (1 + emission.order)
+            width = emission.n_columns(X.X.shape[1])
             return Forecast(probabilities, np.empty((0, len(X), steps, width)))
         last_rows = X.X[X.offsets[1:] - 1]
         is_lagged = emission.order or exog is not None
@@ -192,7 +190,7 @@ class FittedSequences(NamedTuple):
                     y = self.rows_of(emits[states], rng, past, exog[k])
                     row = emission.with_exog(y, exog[k])
                 rows.append(row)
-                past = _moved_on(past, row if lags_exog else y)
+                past = emission.moved_on(past, y, row) if is_lagged else None
             draws.append(np.stack(rows, axis=1))
         return Forecast(probabilities, np.array(draws))
 
@@ -247,15 +245,16 @@ class FittedSequences(NamedTuple):
                 states[t] = now
         emitting = states if self.model.emission.memory else state[states]
         rows = self.rows_of(emitting, rng)
-        order = self.model.emission.order
-        if not order:
+        emission = self.model.emission
+        if not emission.order:
             return rows, emitting
         for first, stop in zip(offsets[:-1], offsets[1:], strict=True):
             # The first row follows others at the mean of the data.
-            past = np.tile(self.params.emission.centre[: rows.shape[1]], (1, order, 1))
+            centre = self.params.emission.centre[: rows.shape[1]]
+            past = np.tile(centre, (1, emission.order, 1))
             for t in range(first, stop):
-                rows[t] = self.rows_of(emitting[t : t + 1], rng, past)
-                past = _moved_on(past, rows[t : t + 1])
+                rows[t] = y = self.rows_of(emitting[t : t + 1], rng, past)
+                past = emission.moved_on(past, y, y)
         return rows, state[states]
 
     def durations(self, longest) -> StateDurations:
@@ -263,10 +262,3 @@ class FittedSequences(NamedTuple):
         summary = self.model.chain.duration_table(self.params.chain, longest)
         table, mean, deviation = summary
         return StateDurations(mean, deviation, table)
-
-
-def _moved_on(past, rows):
-    """Return the rows before the next one."""
-    if past is None:
-        return None
-    return np.concatenate([rows[:, None], past], axis=1)[:, : past.shape[1]]
