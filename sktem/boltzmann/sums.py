@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem import budget
+
 __all__ = ["blocks", "hidden_sums", "log_sums", "state_slopes", "state_sums"]
 
-#: Numbers of a temporary, and factors up to 2 whose product is finite.
-BLOCK, MOST_FACTORS = 2**18, 512
+#: Factors up to 2 whose product is finite.
+MOST_FACTORS = 512
 
 
 def blocks(n, width):
     """Yield slices of rows, for temporaries of `width` numbers a row."""
-    size = max(1, BLOCK // max(width, 1))
+    size = max(1, budget.MEMORY.cached // max(width, 1))
     for begin in range(0, n, size):
         yield slice(begin, begin + size)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["log_conditionals", "residual_sums", "values_in_step"]
+from sktem import budget
 
-#: Copies of subjects that are integrated in step at once.
-COPIES_AT_ONCE = 1 << 16
+__all__ = ["log_conditionals", "residual_sums", "values_in_step"]
 
 
 def log_conditionals(model, X, Z, several):
@@ -43,7 +42,7 @@ def values_in_step(model, X, Z, several):
         np.array([getattr(params, name) for params in several])
         for name in ("numeric", "sigma")
     )
-    at_once = max(1, COPIES_AT_ONCE // (n * count))
+    at_once = max(1, budget.MEMORY.rows // (n * count))
     for start in range(0, n_chains, at_once):
         part = Z[:, start : start + at_once]
         repeats = n * part.shape[1]

@@ -12,9 +12,6 @@ from sktem.template.kernels.flow import new_flow
 
 __all__ = ["FlowGrid"]
 
-#: Steps of a flow.
-N_STEPS = 8
-
 
 class FlowGrid(ImageGrid):
     """Geometry of images whose deformations are flows of velocities.
@@ -25,7 +22,7 @@ class FlowGrid(ImageGrid):
     attributes are those of :class:`ImageGrid`.
     """
 
-    n_steps = N_STEPS
+    n_steps = 8
 
     def _flow(self):
         return partial(

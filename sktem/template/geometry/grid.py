@@ -13,12 +13,6 @@ from sktem.template.kernels.modes import Pairs, new_pairs
 
 __all__ = ["ImageGrid"]
 
-#: Ridge on the Gram matrix of the displacements, whose diagonal is one.
-JITTER = 1e-8
-
-#: How far the spline reaches beyond the landmarks, in standard deviations.
-REACH = 4.0
-
 
 class ImageGrid:
     """Geometry of a class of images: everything that no data change.
@@ -51,12 +45,18 @@ class ImageGrid:
     nodes_per_scale : float
         Nodes of the template's spline per standard deviation of its kernel. The error
         of the spline falls with the fourth power.
+    spline_reach : float
+        How far the spline reaches beyond the landmarks, in standard deviations.
+    jitter : float
+        Ridge on the Gram matrix of the displacements, whose diagonal is one.
     n_axes, n_pixels, n_template, n_places, n_latents : int
         Axes, pixels of all channels, landmarks of template and displacements, and
         coordinates of a deformation, ``n_axes * n_places``.
     """
 
     nodes_per_scale = 4.0
+    spline_reach = 4.0
+    jitter = 1e-8
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ImageGrid:
         nodes, pixels = self.template_axes[0], self.pixel_axes[0]
         scale = self.template_scale
         spacing = nodes[1] - nodes[0] if len(nodes) > 1 else scale
-        gap = int(np.ceil(REACH * scale / spacing))
+        gap = int(np.ceil(self.spline_reach * scale / spacing))
         period = len(nodes) + gap
         # Panels have the same neighbourhood: none of them lies at an end.
         places = np.arange(-gap, period * self.n_channels)
@@ -145,7 +145,10 @@ class ImageGrid:
     @cached_property
     def _table_axes(self):
         """First node and number of nodes of the spline along each axis."""
-        spacing, reach = 1 / self.cells_per_pixel, REACH * self.template_scale
+        spacing, reach = (
+            1 / self.cells_per_pixel,
+            self.spline_reach * self.template_scale,
+        )
         axes = []
         for nodes in self.template_axes:
             count = int(np.ceil((nodes[-1] - nodes[0] + 2 * reach) / spacing)) + 5
@@ -385,7 +388,7 @@ class ImageGrid:
         gram = np.ones((1, 1))
         for nodes in self.deformation_axes:
             gram = np.kron(gram, gaussian(nodes, nodes, self.deformation_width))
-        covariance = np.linalg.inv(gram + JITTER * np.eye(len(gram)))
+        covariance = np.linalg.inv(gram + self.jitter * np.eye(len(gram)))
         return np.kron(np.eye(self.n_axes), (covariance + covariance.T) / 2)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve_banded
@@ -11,15 +12,30 @@ from scipy.linalg.blas import dsbmv
 
 __all__ = ["BandedGrams", "along_axes", "fixed_points"]
 
-#: Products of two kernels whose constant is less than this do not count in bands.
-NEGLIGIBLE = 1e-13
 
-#: Steps that invert a deformation, at most, and their precision in pixels.
-FIXED_POINT_STEPS, FIXED_POINT_PRECISION = 200, 1e-10
+class InverseRule(NamedTuple):
+    """Budget and precision of the inverse of a deformation.
+
+    Attributes
+    ----------
+    steps : int
+        Steps, at most.
+    precision : float
+        Length of the last step, in pixels.
+    """
+
+    steps: int = 200
+    precision: float = 1e-10
+
+
+INVERSE = InverseRule()
 
 
 class BandedGrams:
     """Gram matrices of a template as lower bands: distant kernels have no product."""
+
+    #: Products of two kernels whose constant is less than this do not count.
+    negligible = 1e-13
 
     def __init__(self, grid):
         self.grid = grid
@@ -31,7 +47,7 @@ class BandedGrams:
         The exponent is that of the kernel of the pair, times minus two.
         """
         grid, counts = self.grid, self.grid.template_landmarks
-        offsets, exponents = _offsets(grid)
+        offsets, exponents = _offsets(grid, self.negligible)
         strides = np.cumprod([1, *counts[:0:-1]])[::-1]
         nodes = np.indices(counts).reshape(len(counts), -1)
         partners = nodes + offsets[:, :, None]
@@ -93,7 +109,7 @@ def along_axes(matrices, values):
     return values
 
 
-def _offsets(grid):
+def _offsets(grid, negligible):
     """Return offsets of pairs of landmarks that count, and their exponents.
 
     Offsets are in landmarks along each axis; the second of a pair comes later.
@@ -101,23 +117,23 @@ def _offsets(grid):
     ranges, spacings = [], []
     for nodes in grid.template_axes:
         spacings.append(nodes[1] - nodes[0] if len(nodes) > 1 else 1.0)
-        most = 2 * grid.template_scale * np.sqrt(-np.log(NEGLIGIBLE)) / spacings[-1]
+        most = 2 * grid.template_scale * np.sqrt(-np.log(negligible)) / spacings[-1]
         far = int(min(most, len(nodes) - 1))
         ranges.append(np.arange(-far, far + 1))
     mesh = np.stack([a.ravel() for a in np.meshgrid(*ranges, indexing="ij")], axis=1)
     strides = np.cumprod([1, *grid.template_landmarks[:0:-1]])[::-1]
     exponents = ((mesh * np.array(spacings) / grid.template_scale) ** 2).sum(axis=1)
     # Two offsets can share a diagonal of the matrix, but never a place on it.
-    is_kept = (mesh @ strides >= 0) & (exponents < -4 * np.log(NEGLIGIBLE))
+    is_kept = (mesh @ strides >= 0) & (exponents < -4 * np.log(negligible))
     return mesh[is_kept], exponents[is_kept]
 
 
-def fixed_points(function, targets, step):
+def fixed_points(function, targets, step, rule: InverseRule = INVERSE):
     """Return x with ``x - function(x)`` at targets, by steps of a share of the way."""
     x = targets.copy()
-    for _ in range(FIXED_POINT_STEPS):
+    for _ in range(rule.steps):
         move = step * (targets + function(x) - x)
         x += move
-        if not np.abs(move).max(initial=0.0) > FIXED_POINT_PRECISION:
+        if not np.abs(move).max(initial=0.0) > rule.precision:
             break
     return x

@@ -14,12 +14,9 @@ from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import new_work, pull_of, rss_of
 from sktem.template.kernels.modes import sum_curvatures
 from sktem.template.model.states import ChainStates, state_size
-from sktem.template.model.statistics import observed_counts
+from sktem.template.model.statistics import RULE, observed_counts
 
 __all__ = ["Chains", "Component", "Moves", "over_images", "under_unit_light"]
-
-#: Images of a block of threads.
-IMAGES_PER_BLOCK = 16
 
 
 class Moves(NamedTuple):
@@ -87,7 +84,7 @@ class Component(NamedTuple):
 
 def over_images(function, X, n_jobs):
     """Call ``function(rows)`` for blocks of images, on threads."""
-    size = IMAGES_PER_BLOCK
+    size = RULE.images_per_block
 
     def block(start, stop):
         return function(slice(start, stop))

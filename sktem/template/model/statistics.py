@@ -11,6 +11,7 @@ from sktem.template.kernels.statistics import template_sums
 from sktem.template.model.priors import posterior_template, unexplained_square
 
 __all__ = [
+    "RULE",
     "ComponentStatistics",
     "feasible",
     "observed_counts",
@@ -19,17 +20,29 @@ __all__ = [
     "sum_statistics",
 ]
 
-#: Images of a block of threads; it fixes the rounding of the sums.
-IMAGES_PER_BLOCK = 16
-
 #: Sums of gains and offsets.
 LIGHT = 5
 
-#: Noise that is always left, as a share of the mean square of the pixels.
-LEAST_NOISE = 1e-3
 
-#: Steps by which a square grows until some noise is left.
-MOST_GROWTH = 60
+class StatisticsRule(NamedTuple):
+    """Blocks of sums, and the noise that feasible statistics leave.
+
+    Attributes
+    ----------
+    images_per_block : int
+        Images of a block of threads; it fixes the rounding of the sums.
+    least_noise : float
+        Noise that is always left, as a share of the mean square of the pixels.
+    most_growth : int
+        Steps by which a square grows until some noise is left.
+    """
+
+    images_per_block: int = 16
+    least_noise: float = 1e-3
+    most_growth: int = 60
+
+
+RULE = StatisticsRule()
 
 
 class ComponentStatistics(NamedTuple):
@@ -79,7 +92,7 @@ def sum_statistics(grid, X, Z, masses, rows, n_jobs=None, light=None) -> np.ndar
         chosen_light = None if light is None else light[chosen]
         return (_block_sum(grid, X[chosen], Z[chosen], masses[chosen], chosen_light),)
 
-    sums = reduce_blocks(block, len(rows), IMAGES_PER_BLOCK, n_jobs)[0]
+    sums = reduce_blocks(block, len(rows), RULE.images_per_block, n_jobs)[0]
     if light is None:
         return sums
     gain, offset = light[rows].T
@@ -157,20 +170,20 @@ def feasible(grid, statistics, priors, n_rows, covariance_type) -> bool:
     count = max(n_rows * head[0], 1e-3)
     # The result of the M-step matters: priors repair a lot. A square that is far too
     # small for sums at mid-points that no images have grows step by step.
-    for _ in range(MOST_GROWTH):
+    for _ in range(RULE.most_growth):
         mean_square = averages.square / averages.observed
         guess = 0.1 * mean_square
         variance = posterior_template(grid, averages, count, priors, guess)[1]
-        if not variance <= LEAST_NOISE * mean_square:
+        if not variance <= RULE.least_noise * mean_square:
             break
         left = True
         unexplained = unexplained_square(grid, averages, priors.equations.jitter)
         if not np.isfinite(unexplained):  # no matrix of images
             unexplained = -averages.square
         # So that the noise is just above the least share of the new square.
-        share = 1.01 * LEAST_NOISE
+        share = 1.01 * RULE.least_noise
         missing = (share * averages.square - unexplained) / (1 - share)
-        head[1] += head[0] * max(missing, LEAST_NOISE * averages.square)
+        head[1] += head[0] * max(missing, RULE.least_noise * averages.square)
         averages = split(grid, statistics)
     _, thin = priors.posterior_covariance(grid, averages.outer, count, covariance_type)
     if thin:

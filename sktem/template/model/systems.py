@@ -22,12 +22,6 @@ __all__ = [
     "systems_of",
 ]
 
-#: Numbers of tables that are less are zero, since denormal ones are slow.
-TINY = 1e-40
-
-#: Relative error up to which weights of mid-points give their table.
-EXACT = 1e-12
-
 
 class Equations(NamedTuple):
     """Tolerances and precision of the equations of template and noise.
@@ -45,6 +39,10 @@ class Equations(NamedTuple):
         them along an axis.
     steps : int
         Steps of conjugate gradients, at most.
+    tiny : float
+        Numbers of tables that are less are zero, since denormal ones are slow.
+    exact : float
+        Relative error up to which weights of mid-points give their table.
     """
 
     passes: int = 50
@@ -55,6 +53,8 @@ class Equations(NamedTuple):
     large: int = 1000
     longest: int = 300
     steps: int = 250
+    tiny: float = 1e-40
+    exact: float = 1e-12
 
 
 class FactoredSystem:
@@ -120,7 +120,7 @@ class SeparableSystem:
         self._vectors, between = [], []
         for axis, nodes in enumerate(grid.template_axes):
             points = np.linspace(nodes[0], nodes[-1], 2 * len(nodes) - 1)
-            kernel = _kernel(points, points, scale / np.sqrt(2))
+            kernel = self._kernel(points, points, scale / np.sqrt(2))
             between.append(kernel)
             factor = cho_factor(kernel, check_finite=False)
             self._weights = np.moveaxis(
@@ -131,15 +131,15 @@ class SeparableSystem:
             # The table of this axis alone, of which the whole is nearly a product.
             alone = table.sum(axis=tuple(b for b in axes if b != axis))
             pairs = np.add.outer(*[np.arange(len(nodes))] * 2)
-            gram = _kernel(nodes, nodes, scale * np.sqrt(2)) * alone[pairs]
-            values, vectors = eigh(gram, _kernel(nodes, nodes, scale))
-            vectors[np.abs(vectors) < TINY] = 0.0
+            gram = self._kernel(nodes, nodes, scale * np.sqrt(2)) * alone[pairs]
+            values, vectors = eigh(gram, self._kernel(nodes, nodes, scale))
+            vectors[np.abs(vectors) < equations.tiny] = 0.0
             self.spectrum = np.multiply.outer(self.spectrum, np.maximum(values, 0.0))
             self._vectors.append(vectors)
-            rows.append(_kernel(points, nodes, scale) @ vectors)
+            rows.append(self._kernel(points, nodes, scale) @ vectors)
         self.spectrum = self.spectrum * table.sum() ** (1.0 - table.ndim)
         error = np.abs(along_axes(between, self._weights) - table).max()
-        if not error <= EXACT * table.max():
+        if not error <= equations.exact * table.max():
             raise LinAlgError("the table of mid-points is not recovered")
         self._rows = rows
         self._columns = [np.ascontiguousarray(row.T) for row in rows]
@@ -164,15 +164,15 @@ class SeparableSystem:
         """Return ``|K x|^2``."""
         return x @ self._gram(x)
 
+    def _kernel(self, x, nodes, scale):
+        """Return the kernel between two sets of points on an axis."""
+        table = np.exp(-0.5 * (np.subtract.outer(x, nodes) / scale) ** 2)
+        table[table < self.equations.tiny] = 0.0
+        return table
+
     def coefficients(self, x):
         """Return the template's coefficients."""
         return along_axes(self._vectors, x.reshape(self.spectrum.shape)).ravel()
-
-
-def _kernel(x, nodes, scale):
-    table = np.exp(-0.5 * (np.subtract.outer(x, nodes) / scale) ** 2)
-    table[table < TINY] = 0.0
-    return table
 
 
 def systems_of(grid, averages, informative, equations):

@@ -11,9 +11,8 @@ from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 
-from sktem import BoltzmannMachineClassifier, BoltzmannMachineRegressor
+from sktem import BoltzmannMachineClassifier, BoltzmannMachineRegressor, budget
 from sktem.boltzmann.conditional.real_outputs import RealOutputs
-from sktem.boltzmann.sums import BLOCK
 from sktem.evaluation import enumerate_states
 from sktem.exceptions import FitWarning
 
@@ -93,7 +92,7 @@ def test_gradient(n_outputs, n_hidden):
 
 def test_blocks_of_rows_do_not_show():
     machine = fitted(TWO)
-    n_times = 2 * BLOCK // (len(machine.fitted_.machine.states) * len(X))
+    n_times = 2 * budget.MEMORY.cached // (len(machine.fitted_.machine.states) * len(X))
     rows, y = np.tile(X, (n_times, 1)), np.tile(TWO, (n_times, 1))
     total = machine.log_likelihood(rows, y) / n_times
     assert total == pytest.approx(machine.log_likelihood(X, TWO), rel=1e-12)
