@@ -65,19 +65,6 @@ def test_weights_are_repetition(kind, solver):
     assert_different(plain, weighted)
 
 
-@pytest.mark.parametrize("solver", ["iem", "vrttem", "fittem"])
-def test_weighted_solvers_have_the_weighted_fixed_point(solver):
-    X = two_clusters(100)
-    weights = np.random.default_rng(1).integers(1, 5, size=100).astype(float)
-    em = mixture(max_iter=400).fit(X, sample_weight=weights)
-    other = mixture(max_iter=150, solver=solver, batch_size=25, init_params=by_sign)
-    other.fit(X, sample_weight=weights)
-    order = [np.argsort(one.means_[:, 0]) for one in (other, em)]
-    for name in ("weights_", "means_", "covariances_"):
-        found, expected = getattr(other, name), getattr(em, name)
-        assert_allclose(found[order[0]], expected[order[1]], atol=1e-8)
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_zero_weights_are_removal(solver):
     X = two_clusters()
@@ -205,65 +192,6 @@ def test_threads_give_the_same_bits(solver, kind):
 # ----------------------------------------------------------------- which iterate
 
 
-def trajectory(X, n_steps, **settings):
-    """Return mixtures after one, two, ... steps of EM."""
-    return [mixture(max_iter=k, **settings).fit(X) for k in range(1, n_steps + 1)]
-
-
-@pytest.mark.parametrize("average", [True, 3, 0])
-def test_average_is_one_of_statistics(average):
-    X = two_clusters()
-    steps = trajectory(X, 6)
-    averaged = mixture(max_iter=6, average=average).fit(X)
-    model = GaussianMixtureModel(2, centre=X.mean(axis=0))
-    # Without its floor, a covariance is what the statistics had.
-    total = 0.0
-    for step in steps[int(average) :]:
-        params = step._fitted_params(model.centre)
-        bare = params.covariances - 1e-6 * np.eye(2)
-        total = total + model.statistics_of(params._replace(covariances=bare))
-    expected = model.maximize(total / (6 - int(average)), None)
-    assert_allclose(averaged.weights_, expected.weights, rtol=1e-9)
-    assert_allclose(averaged.means_, expected.means + model.centre, rtol=1e-8)
-    assert_allclose(averaged.covariances_, expected.covariances, rtol=1e-7)
-    assert_different(averaged, steps[-1])
-
-
-def test_random_iterate_is_one_of_them():
-    X = two_clusters(60)
-    steps = np.array([step.means_ for step in trajectory(X, 6, init_params=by_sign)])
-    settings = {"max_iter": 6, "average": "random", "init_params": by_sign}
-    chosen = set()
-    for seed in range(6):
-        means = mixture(**settings, random_state=seed).fit(X).means_
-        distances = np.abs(steps - means).max(axis=(1, 2))
-        assert distances.min() < 1e-12
-        chosen.add(distances.argmin())
-    assert len(chosen) > 1
-
-
-def test_average_of_a_noisy_run():
-    """It differs from the last iterate, and is better in the mean over seeds."""
-    X = two_clusters(400)
-    best = mixture(max_iter=300).fit(X).score(X)
-    gains = []
-    for seed in range(12):
-        settings = {
-            "solver": "online",
-            "step_size": 0.2,
-            "batch_size": 10,
-            "max_iter": 8,
-            "random_state": seed,
-        }
-        last = mixture(**settings).fit(X)
-        averaged = mixture(**settings, average=True).fit(X)
-        assert_different(last, averaged)
-        gains.append(averaged.score(X) - last.score(X))
-        assert averaged.score(X) <= best + 1e-9
-    error = np.std(gains, ddof=1) / np.sqrt(len(gains))
-    assert np.mean(gains) > 4 * error > 0
-
-
 # ----------------------------------------------------------- solvers and their parts
 
 
@@ -292,55 +220,6 @@ def test_names_stand_for_parts(name, settings):
     assert_same(by_name, by_parts)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"solver": FITTEM(rho=0.9)},
-        {"step_size": 0.5},
-        {"sampler": "mc"},
-        {"sampler": ExactDraws(n_draws=2)},
-        {"batch_size": 3},
-        {"sampling": "fixed"},
-        {"sampling": "inclusion"},
-        {"random_state": 4},
-    ],
-    ids=str,
-)
-def test_settings_reach_the_solver(settings):
-    X = two_clusters()
-    base = {"solver": "fittem", "max_iter": 5}
-    if isinstance(settings.get("sampler"), ExactDraws):
-        base["sampler"] = "mc"
-    plain = mixture(**base).fit(X)
-    assert_different(mixture(**{**base, **settings}).fit(X), plain)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_every_solver_comes_to_the_optimum_of_em(solver):
-    X = two_clusters(2000)
-    best = mixture(max_iter=300).fit(X).score(X)
-    found = mixture(solver=solver, max_iter=60).fit(X)
-    # Draws and batches leave noise; statistics of 1000 rows have it at 1 / 1000.
-    assert best - 2e-3 < found.score(X) <= best + 1e-9
-    assert found.n_iter_ <= 60
-    start = mixture(max_iter=0, init_params="random").fit(X).score(X)
-    assert start < best - 0.1
-
-
-@pytest.mark.filterwarnings("ignore:.*no effect")
-@pytest.mark.parametrize("batch_size", [1, 7, "auto"])
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_passes_are_counted(solver, batch_size):
-    X = two_clusters(100)
-    for max_iter in (1, 2, 5, 8):
-        fitted = mixture(solver=solver, batch_size=batch_size, max_iter=max_iter).fit(X)
-        passes = fitted.history_.passes
-        assert max([*passes, 0]) <= max_iter
-        assert fitted.n_iter_ <= max_iter
-        assert (np.diff(passes) > 0).all()
-        assert len(fitted.lower_bounds_) == len(passes) > 0
-
-
 def penalty(kind):
     return GaussianMixturePrior(
         mean_penalty=0.05,
@@ -364,16 +243,6 @@ def test_the_lower_bound_rises(kind, penalised):
     # The bound of an epoch is that before its M-step, and the penalty is taken off.
     gap = fitted.score(X) - fitted.lower_bound_
     assert gap > 1e-3 if penalised else gap >= -1e-12
-
-
-def test_convergence_of_a_noisy_solver():
-    """So many epochs without progress, where the objective is known from a sample."""
-    X = two_clusters(1000)
-    settings = {"solver": "isaem", "tol": 1e-4, "max_iter": 500}
-    fitted = mixture(**settings).fit(X)
-    assert fitted.converged_ and fitted.n_iter_ < 500
-    longer = mixture(**settings, n_iter_no_change=20)
-    assert longer.fit(X).n_iter_ > fitted.n_iter_
 
 
 # --------------------------------------------------------------------------- starts
@@ -711,23 +580,6 @@ def test_interrupt_of_a_later_start_keeps_the_best(where, monkeypatch):
     assert fitted.lower_bound_ >= best.lower_bound_
     assert_same(fitted, best)
     assert not hasattr(fitted, "_fit_progress")
-
-
-def test_a_fault_in_mid_fit_leaves_no_trace(monkeypatch):
-    """An error of another kind passes, and the next fit is as if it had not been."""
-    X = two_clusters()
-    fitted = mixture(max_iter=5)
-
-    def broken(self, *args, **kwargs):
-        raise MemoryError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(GaussianMixtureModel, "expected_statistics", broken)
-        with pytest.raises(MemoryError):
-            fitted.fit(X)
-    fresh = mixture(max_iter=5).fit(X)
-    assert_same(fitted.fit(X), fresh)
-    assert vars(fitted).keys() == vars(fresh).keys()
 
 
 # -------------------------------------------------------------------- where runs end
