@@ -56,7 +56,7 @@ class NewtonRule(NamedTuple):
     resolution : float
         Gain that rounding lets one see, as a share of the log-likelihood.
     least_curvature : float
-        Curvature, in units of that of the complete data, which counts as none.
+        Curvature, in units of that of the complete data, which is rounding.
     shift : float
         The least curvature that it gets then.
     least_value : float
@@ -77,7 +77,7 @@ class NewtonRule(NamedTuple):
     longest: float = 0.7
     least_gain: float = 0.02
     resolution: float = 1e-12
-    least_curvature: float = 1e-4
+    least_curvature: float = 1e-10
     shift: float = 0.05
     least_value: float = 1e-10
     at_least: float = 1e-3

@@ -89,10 +89,12 @@ def test_doses_on_a_line_do_not_determine_a_plateau(most, told):
 
 
 @pytest.mark.parametrize("offset", [1e3, 1e5, 1e8])
-def test_the_origin_of_the_input_does_not_matter_or_is_told(offset):
-    """A line with correlated effects has the same likelihood from any origin."""
-    rows, y, groups = linear_data(seed=2)
-    fit = NonlinearMixedEffectsRegressor(**NORMAL, omega="full", random_state=0)
+@pytest.mark.parametrize("omega", ["full", ["intercept"]])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_the_origin_of_the_input_does_not_matter_or_is_told(offset, omega, seed):
+    """A line has the same likelihood from any origin, but for random slopes alone."""
+    rows, y, groups = linear_data(seed=seed)
+    fit = NonlinearMixedEffectsRegressor(**NORMAL, omega=omega, random_state=0)
     best = fit.fit(rows, y, groups=groups).log_likelihood()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
