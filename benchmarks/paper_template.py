@@ -86,13 +86,14 @@ def run(solver, seed, options):
     X, held_out = of_digit(5, options.images)
     held_out = held_out[: options.held_out]
     mean = X.mean(axis=0).reshape(SHAPE)
+    batches = {} if solver == "saem" else {"batch_size": options.batch}
     estimator = DeformableTemplateEstimator(
         SHAPE,
         solver=solver_of(solver, len(X), options),
         step_size=steps_of(solver, len(X), options),
-        batch_size=options.batch,
         random_state=seed,
         max_iter=0,
+        **batches,
     )
     estimator.fit(X)
     model = estimator._template_settings().model(estimator.grid_, len(X))
