@@ -25,6 +25,7 @@ SOLVERS = {
     "default": {},
     "em, tol 1e-6": dict(solver="em", tol=1e-6, max_iter=3000),
     "squarem": dict(solver="squarem", tol=1e-6, max_iter=3000),
+    "daarem": dict(solver="daarem", tol=1e-6, max_iter=3000),
     "vrttem, rho 0.1": dict(solver=VRTTEM(rho=0.1), max_iter=300),
     "vrttem": dict(solver="vrttem", max_iter=300),
     "fittem, rho 0.1": dict(solver=FITTEM(rho=0.1), max_iter=60),

@@ -28,6 +28,7 @@ WITHIN = 1e-3
 SOLVERS = {
     "em": {},
     "squarem": {},
+    "daarem": {},
     "online": {},
     "online, averaged": dict(solver="online", average=1),
     "iem": {},

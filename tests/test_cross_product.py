@@ -48,7 +48,7 @@ NOISY = [
     for sampler in (CONFIGURED if implied is None else [implied])
     if sampler != "exact" and solver != "mcem"
 ]
-EXACT = ["em", "squarem", "iem", "saem", "isaem", "vrttem", "fittem"]
+EXACT = ["em", "squarem", "daarem", "iem", "saem", "isaem", "vrttem", "fittem"]
 
 
 class Model(RandomInterceptModel):

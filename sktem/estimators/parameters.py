@@ -34,6 +34,7 @@ StepSize: TypeAlias = float | Callable[[int], float] | Auto
 SolverName: TypeAlias = Literal[
     "em",
     "squarem",
+    "daarem",
     "mcem",
     "saem",
     "online",

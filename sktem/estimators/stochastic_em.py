@@ -123,8 +123,8 @@ class StochasticEM(LoopEstimator):
         The complete-data model: see :class:`sktem.models.LatentModel` for what it must
         offer and :class:`sktem.models.RandomInterceptModel` for an example.
     solver : str or Solver, default="auto"
-        "em", "squarem" (EM with extrapolated steps), "mcem", "saem", "online",
-        "iem", "isaem", "vrttem", "fittem",
+        "em", "squarem" and "daarem" (EM with extrapolated steps), "mcem", "saem",
+        "online", "iem", "isaem", "vrttem", "fittem",
         "biased-saem" (SAEM with the unadjusted Langevin sampler), or an instance of a
         class of :mod:`sktem.solvers`. "auto" is "em" if the sampler is "exact" or can
         be, else "saem"; ``history_.solver`` says which.

@@ -81,7 +81,7 @@ from sktem.validation import validate_data
 __all__ = ["HiddenMarkovModel"]
 
 #: Solvers of one long sequence that is read by blocks.
-WHOLE = ("em", "squarem")
+WHOLE = ("em", "squarem", "daarem")
 #: Requests of scikit-learn's metadata routing.
 ROUTED = {"groups": True, "covariates": True}
 
@@ -140,8 +140,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     n_init : int, default=1
         Searches of a start; the run with the best lower bound is kept.
     solver : str or Solver, default="em"
-        "em" (Baum and Welch), "squarem" (EM with extrapolated steps, which takes fewer
-        passes where EM is slow), "online", "iem", "isaem", "vrttem",
+        "em" (Baum and Welch), "squarem" and "daarem" (EM with extrapolated steps, which
+        take fewer passes where EM is slow), "online", "iem", "isaem", "vrttem",
         "fittem", "saem", "mcem", or an instance of a class of :mod:`sktem.solvers`.
         Batches are of sequences.
     sampler : str or Sampler, default="auto"

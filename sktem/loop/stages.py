@@ -11,7 +11,8 @@ from sktem.loop.saddles import full_passes
 from sktem.loop.state import RunSettings, RunState
 from sktem.samplers.compatibility import missing_methods
 from sktem.samplers.exact import ExactExpectation
-from sktem.solvers.squarem import SQUAREM, Acceleration
+from sktem.solvers.accelerated import Acceleration
+from sktem.solvers.squarem import SQUAREM
 
 __all__ = ["enter_stage", "first_stage", "next_stage"]
 

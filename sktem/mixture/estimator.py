@@ -118,8 +118,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     n_init : int, default=1
         Number of starts; the run with the best lower bound is kept.
     solver : str or Solver, default="em"
-        The algorithm: "em", "squarem" (EM with extrapolated steps, which may end in
-        another optimum), "mcem", "saem", "online", "iem", "isaem", "vrttem",
+        The algorithm: "em", "squarem" and "daarem" (EM with extrapolated steps, which
+        may end in another optimum), "mcem", "saem", "online", "iem", "isaem", "vrttem",
         "fittem", or an instance of a class of :mod:`sktem.solvers`; "auto" is "em",
         or "saem" with ``sampler="mc"``. The default is the compiled EM: on all the
         data sets of ``benchmarks/default_solver.py`` it alone is never below

@@ -1,6 +1,7 @@
 """Solvers: how statistics are averaged."""
 
 from sktem.solvers.base import Solver, SolverState
+from sktem.solvers.daarem import DAAREM
 from sktem.solvers.fittem import FITTEM
 from sktem.solvers.full_batch import FullBatch
 from sktem.solvers.isaem import ISAEM
@@ -9,6 +10,7 @@ from sktem.solvers.squarem import SQUAREM
 from sktem.solvers.vrttem import VRTTEM
 
 __all__ = [
+    "DAAREM",
     "FITTEM",
     "ISAEM",
     "SOLVERS",
@@ -26,6 +28,7 @@ __all__ = [
 SOLVERS = {
     "em": (FullBatch, "exact", 1.0),
     "squarem": (SQUAREM, "exact", 1.0),
+    "daarem": (DAAREM, "exact", 1.0),
     "mcem": (FullBatch, "mc", 1.0),
     "saem": (FullBatch, None, None),
     "online": (OnlineEM, None, None),

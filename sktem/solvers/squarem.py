@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from sktem.e_step.expectation import FullPass
-from sktem.solvers.base import Solver
+from sktem.solvers.accelerated import AcceleratedEM, Point
 
-__all__ = ["SQUAREM", "Acceleration"]
+__all__ = ["SQUAREM"]
 
 
-class ExtrapolationRule(NamedTuple):
-    """Bounds of the length of extrapolations, and the test of their objective.
+class LengthRule(NamedTuple):
+    """Bounds of the length of extrapolations.
 
     Attributes
     ----------
@@ -22,39 +20,13 @@ class ExtrapolationRule(NamedTuple):
         The first bound, and the factor by which it changes.
     patience : int
         Failures one after the other from which on there is one.
-    rounding : float
-        Relative difference of objectives that rounding explains.
     """
 
     factor: float = 4.0
     patience: int = 4
-    rounding: float = 8 * np.finfo(float).eps
 
 
-RULE = ExtrapolationRule()
-
-
-class Point(NamedTuple):
-    """Statistics at which a pass was done.
-
-    Attributes
-    ----------
-    s : ndarray of shape (n_statistics,)
-        The statistics.
-    image : ndarray of shape (n_statistics,)
-        Those of the EM step from there.
-    value : float
-        Objective of their parameters.
-    """
-
-    s: np.ndarray
-    image: np.ndarray
-    value: float
-
-    @property
-    def residual(self) -> np.ndarray:
-        """The step of EM."""
-        return self.image - self.s
+RULE = LengthRule()
 
 
 class Cycle(NamedTuple):
@@ -81,26 +53,7 @@ class Cycle(NamedTuple):
     failures: int = 0
 
 
-@dataclass
-class Acceleration:
-    """Record of a run.
-
-    Attributes
-    ----------
-    scale : ndarray of shape (n_statistics,)
-        Scale of each statistic, from the first pass.
-    best : Point or None
-        The last point that was accepted.
-    cycle : Cycle
-        State of the cycle.
-    """
-
-    scale: np.ndarray | None = None
-    best: Point | None = None
-    cycle: Cycle = Cycle()
-
-
-class SQUAREM(Solver):
+class SQUAREM(AcceleratedEM):
     """EM with squared extrapolation (scheme S3) and a monotone safeguard.
 
     From two EM steps ``r = F(s) - s`` and ``v = F(F(s)) - F(s) - r`` the statistics
@@ -111,11 +64,6 @@ class SQUAREM(Solver):
     to go, and after four failures, ``-alpha`` has a bound: at first 4, four times as
     much after a success, and a quarter after a failure. Expectations have to be exact,
     and the model needs ``log_likelihood``.
-
-    Where the objective at a point is below that of the last accepted one, the run
-    continues from the EM step of that, so that the objective of accepted points never
-    falls. Points outside of the feasible set are not tried. The result of a run is an
-    EM step from the last accepted point.
 
     References
     ----------
@@ -129,68 +77,15 @@ class SQUAREM(Solver):
     0
     """
 
-    n_index_sets = 0
-    remembers_rows = False
-    is_monotone = False
-
-    def start(self, state, expectation, params, batch_size):
-        """Return an empty record; nothing is visited."""
-        model = expectation.model
-        lacks = not callable(getattr(model, "log_likelihood", None))
-        if lacks and not expectation.fused:
-            raise TypeError(
-                f"{type(self).__name__} compares likelihoods: give "
-                f"{type(model).__name__} the method log_likelihood, or take "
-                'solver="em"'
-            )
-        if not expectation.sampler.deterministic:
-            raise ValueError(
-                f'{type(self).__name__} needs exact expectations (sampler="exact"), '
-                f"got {expectation.sampler!r}"
-            )
-        return Acceleration()
-
-    def proxy(self, state, expectation, batches, params):
-        """Return the statistics to try next."""
-        record, model, s = state.own, expectation.model, state.s
-        image = expectation.full_pass(params, state.iteration)
-        done = expectation.full_pass_done
-        if done is None:
-            value = expectation.log_likelihood(params)
-            done = expectation.full_pass_done = FullPass(image, value, params)
-        if s is None:
-            return image
-        if record.scale is None:
-            size = np.abs(s) + np.abs(image - s)
-            record.scale = np.where(size > 0, size, 1.0)
-        value = done.log_likelihood - model.penalty(params)
-        rounding = RULE.rounding * (1 + abs(value))
-        if record.best is not None and not value >= record.best.value - rounding:
-            self.rejected(record)
-            return record.best.image
-        record.best = Point(s, image, value)
-        tried = self.next_point(record, record.best)
-        if tried is image:
-            return image
-        if not np.isfinite(tried).all() or model.project(tried)[1]:
-            self.rejected(record)
-            return image
-        return tried
-
-    def settled(self, state):
-        """Return the EM step from the last accepted point."""
-        best = None if state.own is None else state.own.best
-        return state.s if best is None else best.image
-
     def next_point(self, record, point):
         """Return an EM step, or an extrapolation after two of them."""
-        cycle = record.cycle
+        cycle = record.own or Cycle()
         if cycle.extrapolated:
-            record.cycle = Cycle(longest=cycle.longest * RULE.factor**cycle.bounded)
+            record.own = Cycle(longest=cycle.longest * RULE.factor**cycle.bounded)
             return point.image
         first = cycle.first
         if first is None:
-            record.cycle = cycle._replace(first=point)
+            record.own = cycle._replace(first=point)
             return point.image
         r, v = first.residual, point.residual - first.residual
         size, change, last = (
@@ -201,13 +96,13 @@ class SQUAREM(Solver):
         if bounded:
             length = min(length, cycle.longest)
         if length <= 1.0:
-            record.cycle = Cycle(longest=max(cycle.longest, RULE.factor))
+            record.own = Cycle(longest=max(cycle.longest, RULE.factor))
             return point.image
-        record.cycle = cycle._replace(first=None, extrapolated=True, bounded=bounded)
+        record.own = cycle._replace(first=None, extrapolated=True, bounded=bounded)
         return first.s + 2 * length * r + length**2 * v
 
     def rejected(self, record):
         """Begin a new cycle, with a lower bound of the length where there is one."""
-        cycle = record.cycle
+        cycle = record.own
         longest = max(cycle.longest / RULE.factor**cycle.bounded, 1.0)
-        record.cycle = Cycle(None, False, False, longest, cycle.failures + 1)
+        record.own = Cycle(None, False, False, longest, cycle.failures + 1)

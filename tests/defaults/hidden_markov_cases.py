@@ -180,7 +180,7 @@ CASES = [
     *(
         case(f"three states, {solver}", lost(Chain(), solver=solver), slow=True)
         for solver in ("online", "iem", "isaem", "vrttem", "fittem", "saem", "mcem",
-                       "squarem")
+                       "squarem", "daarem")
     ),
     *(
         case(f"stream, {solver}", streamed(Chain(n=200), solver), 0.01, slow=True)

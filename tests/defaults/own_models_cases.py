@@ -160,7 +160,7 @@ CASES = [
     *(
         left(f"claims, {n:,} rows, {solver}", intercept_claim(solver, n), slow=n > 1000)
         for n in (600, 40_000)
-        for solver in ("em", "iem", "vrttem", "fittem", "online", "squarem")
+        for solver in ("em", "iem", "vrttem", "fittem", "online", "squarem", "daarem")
     ),
     *(
         left(f"claims, chains, {s}", chain_claim(s), "HiddenMarkovModel", slow=True)

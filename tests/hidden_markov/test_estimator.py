@@ -50,7 +50,8 @@ def whole():
 @pytest.mark.parametrize(
     "solver, tolerance",
     [("iem", 1e-8), ("isaem", 1e-8), ("vrttem", 1e-6), ("fittem", 1e-6),
-     ("online", 1e-3), ("saem", 1e-3), ("mcem", 1e-3), ("squarem", 1e-8)],
+     ("online", 1e-3), ("saem", 1e-3), ("mcem", 1e-3), ("squarem", 1e-8),
+     ("daarem", 1e-8)],
 )  # fmt: skip
 def test_solvers_end_where_em_does(solver, tolerance, whole):
     fit = model(solver=solver, max_iter=40, tol=1e-9, **GIVEN).fit(X, lengths=LENGTHS)

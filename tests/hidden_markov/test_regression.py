@@ -119,7 +119,7 @@ def test_densities_and_least_squares_by_state():
     )
 
 
-@pytest.mark.parametrize("solver", ["em", "fittem", "saem", "squarem"])
+@pytest.mark.parametrize("solver", ["em", "fittem", "saem", "daarem"])
 def test_states_are_found(solver):
     emission = Regression(order=1, exog=[0])
     fit = HiddenMarkovModel(2, emission=emission, solver=solver, random_state=0)

@@ -187,7 +187,7 @@ def test_short_sequences_say_more_of_transitions(drawn):
 
 @quiet
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("solver", ["squarem", "online", "iem", "isaem",
+@pytest.mark.parametrize("solver", ["squarem", "daarem", "online", "iem", "isaem",
                                     "vrttem", "fittem", "saem", "mcem"])  # fmt: skip
 def test_other_solvers_come_to_the_end_of_em(drawn, end_of_em, solver):
     X, lengths = drawn

@@ -523,7 +523,7 @@ def test_infinite_pixels(images):
 
 
 #: Solvers with exact expectations, which deformations have not.
-EXACT_ONLY = {"em", "squarem", "mcem", "iem"}
+EXACT_ONLY = {"em", "squarem", "daarem", "mcem", "iem"}
 
 
 @pytest.mark.parametrize("solver", sorted(set(SOLVERS) - EXACT_ONLY))

@@ -1,4 +1,4 @@
-"""Extrapolated EM: the fixed points of EM, in fewer passes, and never a fall."""
+"""Accelerated EM: the fixed points of EM, in fewer passes, and never a fall."""
 
 import pickle
 import warnings
@@ -10,7 +10,8 @@ from scipy.special import gammaln, logsumexp
 from sktem import StochasticEM, StochasticEMGaussianMixture
 from sktem.loop.loop import run
 from sktem.models import LatentModel
-from sktem.solvers import SQUAREM, FullBatch
+from sktem.solvers import DAAREM, SQUAREM, FullBatch
+from sktem.solvers.accelerated import AcceleratedEM
 from tests.oracles import start_run
 
 
@@ -56,11 +57,12 @@ def fitted(solver, X, **options):
     return StochasticEM(PoissonMixture(), solver=solver, **options).fit(X)
 
 
-def test_the_maximum_of_em_in_far_fewer_passes():
+@pytest.mark.parametrize("solver", ["squarem", "daarem"])
+def test_the_maximum_of_em_in_far_fewer_passes(solver):
     passes = []
     for seed in range(3):
         X = counts(seed)
-        em, fast = fitted("em", X), fitted("squarem", X)
+        em, fast = fitted("em", X), fitted(solver, X)
         assert em.converged_
         assert fast.converged_
         assert fast.score(X) > em.score(X) - 1e-8
@@ -69,24 +71,26 @@ def test_the_maximum_of_em_in_far_fewer_passes():
     assert of_fast < of_em / 4
 
 
-def test_the_end_is_a_fixed_point_of_em():
+@pytest.mark.parametrize("solver", ["squarem", "daarem"])
+def test_the_end_is_a_fixed_point_of_em(solver):
     X, model = counts(0), PoissonMixture()
-    fast = fitted("squarem", X, tol=0, max_iter=300)
+    fast = fitted(solver, X, tol=0, max_iter=300)
     s = model.mean_statistics(X, model.posterior(X, fast.params_))
     np.testing.assert_allclose(s, fast.statistics_, rtol=1e-8)
 
 
+@pytest.mark.parametrize("solver", ["squarem", "daarem"])
 @pytest.mark.parametrize("max_iter", [1, 2, 3, 4, 7, 12])
-def test_the_result_is_no_lower_than_any_accepted_point(max_iter):
+def test_the_result_is_no_lower_than_any_accepted_point(solver, max_iter):
     """Also where the passes end while an extrapolation is being tried."""
     X = counts(3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fast = fitted("squarem", X, max_iter=max_iter, tol=0)
+        fast = fitted(solver, X, max_iter=max_iter, tol=0)
     assert fast.score(X) >= max(fast.history_.objective) - 1e-12
 
 
-class Overshooting(SQUAREM):
+class Overshooting(AcceleratedEM):
     """Tries a point far beyond the EM step, every time."""
 
     def next_point(self, record, point):
@@ -122,13 +126,14 @@ def test_the_safeguard_goes_back_to_em():
     assert reached[0] >= reached[1]
 
 
-def test_resumed_runs_are_the_same():
+@pytest.mark.parametrize("solver", [SQUAREM(), DAAREM(order=3)])
+def test_resumed_runs_are_the_same(solver):
     X = counts(1)
     options = {
         "model": PoissonMixture(),
         "params": PoissonMixture().initial_params(X, 0),
     }
-    settings, state = start_run(SQUAREM(), X, max_passes=25, **options)
+    settings, state = start_run(solver, X, max_passes=25, **options)
     saved = []
     whole = run(settings, X, state, on_epoch=lambda s: saved.append(pickle.dumps(s)))
     for epoch in (1, 4, 9):
@@ -136,14 +141,15 @@ def test_resumed_runs_are_the_same():
         np.testing.assert_array_equal(resumed.solver.s, whole.solver.s)
 
 
+@pytest.mark.parametrize("solver", ["squarem", "daarem"])
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
-def test_gaussian_mixtures(covariance_type):
+def test_gaussian_mixtures(solver, covariance_type):
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(m, 1, size=(400, 2)) for m in (0, 2, 4)])
     options = {"covariance_type": covariance_type, "tol": 1e-7, "max_iter": 2000}
     em, fast = (
         StochasticEMGaussianMixture(3, solver=one, random_state=0, **options).fit(X)
-        for one in ("em", "squarem")
+        for one in ("em", solver)
     )
     assert fast.converged_
     assert fast.score(X) > em.score(X) - 1e-5
@@ -173,4 +179,6 @@ def test_what_they_need():
         log_likelihood = None
 
     with pytest.raises(TypeError, match="compares likelihoods: give Silent"):
-        StochasticEM(Silent(), solver="squarem").fit(X)
+        StochasticEM(Silent(), solver="daarem").fit(X)
+    with pytest.raises(ValueError, match="order must be an integer >= 1"):
+        fitted(DAAREM(order=0), X)
