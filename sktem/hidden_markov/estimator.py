@@ -700,6 +700,29 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         fitted, X = self._asked(X, groups, lengths, covariates)
         return answers_of(X, fitted.smooth, fitted.long_smooth)
 
+    def smooth(self, X, *, groups=None, lengths=None, covariates=None):
+        """Return :meth:`predict_proba`, by its name in the field.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_states)
+            Probabilities.
+        """
+        return self.predict_proba(
+            X, groups=groups, lengths=lengths, covariates=covariates
+        )
+
     def filter(self, X, *, groups=None, lengths=None, covariates=None, previous=None):
         """Return the probability of each state given the rows up to it.
 

@@ -57,10 +57,7 @@ def test_all_paths(K, m, order, q, holes, global_random_seed):
     start, transitions, params = given(K, m, order, rng, q)
     emission = Autoregression(order, exog=range(q))
     hmm = at(emission, start, transitions, params, X, lengths)
-    smooth, states = (
-        hmm.predict_proba(X, lengths=lengths),
-        hmm.predict(X, lengths=lengths),
-    )
+    smooth, states = hmm.smooth(X, lengths=lengths), hmm.predict(X, lengths=lengths)
     filtered = hmm.filter(X, lengths=lengths)
     scores = hmm.score_samples(X, lengths=lengths)
     fitted, rows = hmm._asked(X, None, lengths)

@@ -83,7 +83,7 @@ def test_all_paths(zeros, global_random_seed):
     rows, covariates, _ = drawn(global_random_seed, lengths)
     given = {"covariates": covariates, "lengths": lengths}
     scores, path = hmm.decode(rows, **given)
-    smooth, filtered = hmm.predict_proba(rows, **given), hmm.filter(rows, **given)
+    smooth, filtered = hmm.smooth(rows, **given), hmm.filter(rows, **given)
     likelihoods = hmm.score_samples(rows, **given)
     scale = np.sqrt(hmm.emission_params_.covariances.ravel())
     L = norm.logpdf(rows, hmm.emission_params_.means.ravel(), scale)
