@@ -479,6 +479,38 @@ class Emission(BaseEstimator, ABC):
         """
         return []
 
+    def shares(self, params: Any) -> list[np.ndarray]:
+        """Return tables of probabilities that EM may leave near zero; here none.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+
+        Returns
+        -------
+        list of ndarray of shape (..., n_categories)
+            Probabilities, whose sums over the last axis are 1.
+        """
+        return []
+
+    def with_shares(self, params: Any, shares: list[np.ndarray]) -> Any:
+        """Return parameters with other probabilities in :meth:`shares`.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+        shares : list of ndarray
+            Tables of the same shapes.
+
+        Returns
+        -------
+        NamedTuple
+            Parameters.
+        """
+        return params
+
     def free_directions(self, params: Any, following: Any, X) -> Iterator[Direction]:
         """Yield the ways in which the parameters can move, for standard errors.
 

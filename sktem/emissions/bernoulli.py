@@ -85,8 +85,17 @@ class Bernoulli(IndependentColumns):
 
     def label_shares(self, params):
         """Return the probabilities of zeros and ones."""
+        (both,) = self.shares(params)
+        return [LabelShares(np.arange(both.shape[1]), both)]
+
+    def shares(self, params):
+        """Return the probabilities of zeros and ones."""
         ones = params.probabilities
-        return [LabelShares(np.arange(ones.shape[1]), np.stack([1 - ones, ones], 2))]
+        return [np.stack([1 - ones, ones], axis=2)]
+
+    def with_shares(self, params, shares):
+        """Return other probabilities of zeros and ones."""
+        return params._replace(probabilities=shares[0][:, :, 1])
 
     def maximize(self, s, params):
         """Return the shares of ones."""

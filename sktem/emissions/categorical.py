@@ -135,6 +135,14 @@ class Categorical(Emission):
         columns = np.arange(params.probabilities.shape[1])
         return [LabelShares(columns, params.probabilities)]
 
+    def shares(self, params):
+        """Return the probabilities of the categories."""
+        return [params.probabilities]
+
+    def with_shares(self, params, shares):
+        """Return other probabilities of the categories."""
+        return params._replace(probabilities=shares[0])
+
     def maximize(self, s, params):
         """Return the shares of the categories."""
         counts = s.reshape(params.probabilities.shape)

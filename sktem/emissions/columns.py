@@ -288,6 +288,20 @@ class Columns(Emission):
             for shares in emission.label_shares(block)
         ]
 
+    def shares(self, params):
+        """Return the probabilities of the blocks."""
+        return [
+            table for e, _, block in self.parts(params) for table in e.shares(block)
+        ]
+
+    def with_shares(self, params, shares):
+        """Return other probabilities of the blocks."""
+        tables, blocks = iter(shares), []
+        for emission, _, block in self.parts(params):
+            some = [next(tables) for _ in emission.shares(block)]
+            blocks.append(emission.with_shares(block, some))
+        return params._replace(blocks=tuple(blocks))
+
     def penalty(self, params):
         """Return the sum of the penalties of the blocks."""
         return float(sum(e.penalty(block) for e, _, block in self.parts(params)))

@@ -137,6 +137,14 @@ class Multinomial(Emission):
             p / p.sum(axis=1, keepdims=True), params.n_trials, degenerate
         )
 
+    def shares(self, params):
+        """Return the shares of the columns."""
+        return [params.probabilities]
+
+    def with_shares(self, params, shares):
+        """Return other shares of the columns."""
+        return params._replace(probabilities=shares[0])
+
     def label_shares(self, params):
         """Return the probabilities of counts above zero in a row."""
         none = params.n_trials * np.log1p(-np.minimum(params.probabilities, 1 - 1e-16))

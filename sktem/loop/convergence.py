@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["GAP_RULE", "GapRule", "check_change", "check_gap", "creeps"]
+__all__ = ["GAP_RULE", "GapRule", "check_change", "check_gap", "creeps", "rounding_of"]
 
 
 class GapRule(NamedTuple):
@@ -208,8 +208,13 @@ def _left_of_jumps(values, window, size_of):
 ROUNDING = 64 * np.finfo(float).eps
 
 
+def rounding_of(objective) -> float:
+    """Return the changes of an objective that are rounding errors."""
+    return ROUNDING * max(abs(objective), 1.0)
+
+
 def _geometric_rest(change, rate, values):
     """Return the sum of a geometric series from a change on, infinite if it grows."""
-    if change <= ROUNDING * max(abs(values[-1]), 1.0):
+    if change <= rounding_of(values[-1]):
         return 0.0
     return change / (1 - rate) if 0 < rate < 1 else np.inf

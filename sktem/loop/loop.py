@@ -14,7 +14,7 @@ from sktem.loop.convergence import check_change, check_gap
 from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.monitor import measured, new_monitor, objective_of
 from sktem.loop.runner import run_epochs
-from sktem.loop.saddles import left_saddle
+from sktem.loop.saddles import passes_beyond
 from sktem.loop.stages import enter_stage, first_stage, next_stage
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import draw_visits, find
@@ -67,7 +67,7 @@ def run(
 
     stage = first_stage(settings, state)
     run_stage(stage, state, on_epoch)
-    while later := next_stage(stage, state) or left_saddle(
+    while later := next_stage(stage, state) or passes_beyond(
         stage, state, run_stage, data
     ):
         stage = later

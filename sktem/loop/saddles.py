@@ -1,4 +1,4 @@
-"""Escape of EM from saddle points of its objective."""
+"""Escape of EM from saddle points and edges at which it has nearly stopped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.e_step.random import spawn_generators
+from sktem.loop.convergence import rounding_of
 from sktem.loop.state import RunSettings, RunState
 from sktem.models.contract import NoParametersError
 from sktem.rows.held import carrier_of, count_rows
@@ -16,7 +17,25 @@ from sktem.samplers.exact import ExactDraws, ExactExpectation
 from sktem.schedules import Constant
 from sktem.solvers.full_batch import FullBatch
 
-__all__ = ["SADDLE_RULE", "SaddleRule", "full_passes", "left_saddle"]
+__all__ = ["EDGE_RULE", "SADDLE_RULE", "full_passes", "passes_beyond"]
+
+
+class EdgeRule(NamedTuple):
+    """Probabilities that are raised from near zero, to see whether they grow.
+
+    Attributes
+    ----------
+    share : float
+        The value to which smaller ones are raised.
+    rounds : int
+        Times that a run may leave an edge, at most.
+    """
+
+    share: float = 1e-3
+    rounds: int = 5
+
+
+EDGE_RULE = EdgeRule()
 
 
 class SaddleRule(NamedTuple):
@@ -78,11 +97,11 @@ class _Trials:
         self.run_stage, self.tol, self.rule = run_stage, settings.tol, rule
         self.quiet = replace(settings, tol=0.0, monitor=False)
 
-    def passes(self, params, data) -> RunState:
+    def passes(self, params, data, n_passes=None) -> RunState:
         """Return the state after passes from some parameters."""
         # Of its own: the generators of the run are as they were.
         trial = RunState(params, spawn_generators(0))
-        settings = full_passes(self.quiet, EXACT, self.rule.passes)
+        settings = full_passes(self.quiet, EXACT, n_passes or self.rule.passes)
         self.run_stage(replace(settings, monitor=True), trial, data=data)
         return trial
 
@@ -102,6 +121,12 @@ class _Trials:
         gains = np.diff(values)
         grows = gains[-1] > max(gains[0], self.tol)
         return not trial.interrupted and (grows or values[-1] > objective + self.tol)
+
+
+def passes_beyond(settings: RunSettings, state: RunState, run_stage, data):
+    """Return the settings of passes from an edge or a saddle point, or None."""
+    arguments = settings, state, run_stage, data
+    return left_edge(*arguments) or left_saddle(*arguments)
 
 
 def left_saddle(
@@ -166,6 +191,79 @@ def left_saddle(
     state.params = trial.params
     state.solver.s = state.solver.S_tts = trial.solver.s
     return full_passes(settings, EXACT, settings.max_passes)
+
+
+def left_edge(
+    settings: RunSettings, state: RunState, run_stage, data: tuple[Any, Any],
+    rule: EdgeRule = EDGE_RULE,
+) -> RunSettings | None:  # fmt: skip
+    """Return the settings of further passes from an edge, or None.
+
+    EM multiplies probabilities: one that is nearly zero and should not be needs
+    hundreds of passes to grow, in which the objective seems to stand. Those that grow
+    in a pass once they are raised stay so, if the objective is higher there, and the
+    run continues.
+
+    Parameters
+    ----------
+    settings : RunSettings
+        Those of the run.
+    state : RunState
+        Its state.
+    run_stage : callable
+        Runs passes, given settings, a state and data.
+    data : tuple
+        Rows and their weights.
+    rule : EdgeRule
+        How far, and how often.
+
+    Returns
+    -------
+    RunSettings or None
+        Settings of passes; None if the run has ended.
+    """
+    if (
+        not (settings.sampler.deterministic and settings.average is False)
+        or not state.converged
+        or (state.stopped or state.failure or state.edges_left >= rule.rounds)
+    ):
+        return None
+    model, before = settings.model, settings.model.shares(state.params)
+    low = [(p > 0) & (p < rule.share) for p in before]
+    if not any(part.any() for part in low):
+        return None
+    trials = _Trials(settings, run_stage, SADDLE_RULE)
+
+    def after_pass(where):
+        pairs = zip(before, where, strict=True)
+        raised = [_normalised(np.where(w, rule.share, p)) for p, w in pairs]
+        params = model.with_shares(state.params, raised)
+        return raised, trials.passes(params, data, 1)
+
+    raised, trial = after_pass(low)
+    if not trial.interrupted:
+        after = model.shares(trial.params)
+        parts = zip(low, raised, after, strict=True)
+        grows = [w & (q > p) for w, p, q in parts]
+        if not any(part.any() for part in grows):
+            return None
+        _, trial = after_pass(grows)
+    state.interrupted = trial.interrupted
+    last = state.history.objective[-1] if np.isnan(state.objective) else state.objective
+    gained = np.nan if trial.interrupted else trial.history.objective[0] - last
+    if not gained > rounding_of(last):
+        return None
+    state.edges_left += 1
+    state.params = trial.params
+    state.solver.s = state.solver.S_tts = trial.solver.s
+    if state.accelerated:
+        return settings
+    return full_passes(settings, EXACT, settings.max_passes)
+
+
+def _normalised(shares):
+    """Return shares whose sum over the last axis is 1."""
+    return shares / shares.sum(axis=-1, keepdims=True)
 
 
 def _part_of(X, sample_weight, size):

@@ -141,6 +141,8 @@ class RunState:
         Whether the run has entered the stage of extrapolated EM steps.
     disturbed : bool
         Whether it has been disturbed, see :mod:`sktem.loop.saddles`.
+    edges_left : int
+        Times that it has left an edge, see :mod:`sktem.loop.saddles`.
     of_sample : bool
         Whether the last objective is of a sample of the rows.
     objective : float
@@ -175,6 +177,7 @@ class RunState:
     judged_from: int = 0
     accelerated: bool = False
     disturbed: bool = False
+    edges_left: int = 0
     of_sample: bool = False
     objective: float = np.nan
     finished_epoch: tuple[Any, Any] = (None, None)

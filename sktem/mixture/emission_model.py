@@ -271,6 +271,15 @@ class EmissionMixtureModel(LatentModel):
         """Return the probabilities of labels, for warnings."""
         return self.emission.label_shares(params.emission)
 
+    def shares(self, params):
+        """Return the probabilities of the emission."""
+        return self.emission.shares(params.emission)
+
+    def with_shares(self, params, shares):
+        """Return other probabilities of the emission."""
+        emission = self.emission.with_shares(params.emission, shares)
+        return params._replace(emission=emission)
+
     def penalty(self, params) -> float:
         """Return the penalty r(theta) per row."""
         value = self.emission.penalty(params.emission)

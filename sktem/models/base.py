@@ -194,6 +194,38 @@ class LatentModel(BaseEstimator, ABC):
         """
         return 0
 
+    def shares(self, params: Any) -> list[np.ndarray]:
+        """Return tables of probabilities that EM may leave near zero; here none.
+
+        Parameters
+        ----------
+        params : object
+            Parameters.
+
+        Returns
+        -------
+        list of ndarray of shape (..., n_categories)
+            Probabilities, whose sums over the last axis are 1.
+        """
+        return []
+
+    def with_shares(self, params: Any, shares: list[np.ndarray]) -> Any:
+        """Return parameters with other probabilities in :meth:`shares`.
+
+        Parameters
+        ----------
+        params : object
+            Parameters.
+        shares : list of ndarray
+            Tables of the same shapes.
+
+        Returns
+        -------
+        object
+            Parameters.
+        """
+        return params
+
     def prepared(self, X, params: Any) -> Any:
         """Return rows in memory as passes of ``expected_statistics`` read them.
 
