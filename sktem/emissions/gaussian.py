@@ -167,12 +167,12 @@ class Gaussian(Elliptical):
             # Statistics whose means are these, and whose scatter about them is kept.
             structure = self.structure(*params.means.shape)
             mass, first, second = split_moments(s, *params.means.shape)
-            kept, own = params.means - params.centre, np.zeros_like(first)
-            np.divide(first, mass[:, None], out=own, where=mass[:, None] > 0)
-            scatter = structure.unpack(second) - structure.outer(own, mass)
-            scatter = scatter + structure.outer(own - kept, mass)
-            second = structure.pack(scatter + structure.outer(kept, mass))
-            s = np.concatenate([mass, (mass[:, None] * kept).ravel(), second])
+            before, means = params.means - params.centre, np.zeros_like(first)
+            np.divide(first, mass[:, None], out=means, where=mass[:, None] > 0)
+            scatter = structure.unpack(second) - structure.outer(means, mass)
+            scatter = scatter + structure.outer(means - before, mass)
+            second = structure.pack(scatter + structure.outer(before, mass))
+            s = np.concatenate([mass, (mass[:, None] * before).ravel(), second])
         if "covariances" in held:
             held = (*held, "precisions_cholesky")
         return super().maximize_held(s, params, held)

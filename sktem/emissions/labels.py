@@ -174,7 +174,7 @@ def label_places(source, places) -> list[int]:
     for index in range(source.n_pieces):
         with closing(as_iterator(coded.piece(index))) as chunks:
             for _ in chunks:
-                if all(one.is_text is not None for one in seen.values()):
+                if all(column.is_text is not None for column in seen.values()):
                     return [j for j in places if seen[j].is_text]
     return [j for j in places if seen[j].is_text]
 

@@ -308,9 +308,9 @@ class Regression(LaggedEmission):
     def latest(self, X):
         """Return the responses of each row and of those before it, the last first."""
         responses, others = self._columns(X.shape[1])
-        own, lags = X[:, None, responses], X[:, others[len(self.exog) :]]
+        responses_now, lags = X[:, None, responses], X[:, others[len(self.exog) :]]
         lags = lags.reshape(len(X), self.order, len(responses))
-        return np.concatenate([own, lags], axis=1)
+        return np.concatenate([responses_now, lags], axis=1)
 
     def mean(self, params):
         """Return the intercepts, of regressions without regressors."""

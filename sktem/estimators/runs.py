@@ -70,7 +70,9 @@ def undone_if_refused(partial_fit):
             return partial_fit(self, *args, **kwargs)
         except BaseException:
             now = vars(self)
-            if all(one.get(name) is None for one in (before, now) for name in LEARNED):
+            if all(
+                each.get(name) is None for each in (before, now) for name in LEARNED
+            ):
                 now.clear()
                 now.update(before)
             raise

@@ -13,9 +13,11 @@ __all__ = ["checked_weights", "positive_rows"]
 
 def checked_weights(sample_weight, X) -> np.ndarray:
     """Return the weights of rows, none of them negative, as float64 of NumPy."""
-    given = None if sample_weight is None else numpy_of(sample_weight)
+    weights = None if sample_weight is None else numpy_of(sample_weight)
     rows = np.empty((count_rows(X), 0))
-    return _check_sample_weight(given, rows, dtype=np.float64, ensure_non_negative=True)
+    return _check_sample_weight(
+        weights, rows, dtype=np.float64, ensure_non_negative=True
+    )
 
 
 def positive_rows(X, sample_weight):

@@ -602,8 +602,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             )
         columns = SeriesColumns.of(source, groups, covariates)
         if reset:
-            rows, given = (columns.source, columns.features), self.emission_init
-            self._reader = TableReader.of_blocks(*rows, self.emission, given)
+            rows, start = (columns.source, columns.features), self.emission_init
+            self._reader = TableReader.of_blocks(*rows, self.emission, start)
         else:
             columns.check_covariates(self._n_covariates)
         check_columns(self, columns, reset=reset)
@@ -798,8 +798,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         )
         exog = future_exog_of(future_exog, len(X), steps, self.emission_)
         rng = drawing_generator(self.random_state)
-        found = fitted.forecast(X, steps, n_draws, rng, future, exog)
-        return found._replace(draws=self._reader.with_numbers(found.draws))
+        forecast = fitted.forecast(X, steps, n_draws, rng, future, exog)
+        return forecast._replace(draws=self._reader.with_numbers(forecast.draws))
 
     def impute(self, X, *, method="mean", groups=None, lengths=None, covariates=None):
         """Return the rows with missing values replaced by means, modes or draws.

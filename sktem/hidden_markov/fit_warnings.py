@@ -66,8 +66,8 @@ def short_of_rows(model, params, s, n_sequences) -> np.ndarray:
     rows = rows_of_states(model, s, n_sequences)
     least = SUSPICION.least_rows
     kind = getattr(model.emission, "covariance_type", None)
-    own = kind in OWN and model.emission_of_state is None
-    if own and not (model.fixed_emission or "covariances" in model.held):
+    separate = kind in OWN and model.emission_of_state is None
+    if separate and not (model.fixed_emission or "covariances" in model.held):
         least = (params.means.shape[1] if kind == "full" else 1) + 1.5
     return np.flatnonzero(rows < least)
 

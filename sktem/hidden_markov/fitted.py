@@ -220,9 +220,9 @@ class FittedSequences(NamedTuple):
         groups = self.model.emission_of_state
         states = states if groups is None else groups[states]
         if before is not None:
-            given = () if exog is None else (exog,)
+            regressors = () if exog is None else (exog,)
             draw = self.model.emission.sample_after
-            return draw(self.params.emission, states, before, rng, *given)
+            return draw(self.params.emission, states, before, rng, *regressors)
         return self.model.emission.sample(self.params.emission, states, rng)
 
     def sample(self, lengths, rng, covariates=None):

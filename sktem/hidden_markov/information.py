@@ -143,12 +143,12 @@ def standard_errors(fitted, X, weights=None) -> StandardErrors:
     _check(model)
     following = model.maximize(model.expected_statistics(X, params, weights)[0], params)
     fits = params.chain, following.chain
-    found = list(model.chain.free_directions(*fits, X))
+    ways = list(model.chain.free_directions(*fits, X))
     if not model.fixed_emission:
         fits = params.emission, following.emission
         free = model.emission.free_directions(*fits, X.X)
-        found += [way for way in free if way.name not in model.held]
-    directions = [direction for direction in found if not direction.is_open]
+        ways += [way for way in free if way.name not in model.held]
+    directions = [direction for direction in ways if not direction.is_open]
     count = len(directions)
     information = np.empty((count, count))
     gradient = score(model, X, params, directions, weights)
@@ -183,7 +183,7 @@ def standard_errors(fitted, X, weights=None) -> StandardErrors:
     errors, left_open = _errors(model, params, directions, covariance)
     left_open += [
         _name_of(model, direction.block, direction.name, direction.entries[0][0])
-        for direction in found
+        for direction in ways
         if direction.is_open
     ]
     if left_open:
@@ -235,10 +235,10 @@ class Covariance(NamedTuple):
         flat |= (noisy & (size[:, None] <= size)).any(axis=1)
         if (size[~flat] < 0).any():
             return None
-        kept = np.flatnonzero(~flat)
-        within = np.ix_(kept, kept)
+        curved = np.flatnonzero(~flat)
+        within = np.ix_(curved, curved)
         C, noise = (
-            M[within] * np.outer(*[scales[kept]] * 2) for M in (information, apart)
+            M[within] * np.outer(*[scales[curved]] * 2) for M in (information, apart)
         )
         values, vectors = np.linalg.eigh(C)
         least = DOUBT.singular * values.max(initial=0.0)
@@ -248,10 +248,10 @@ class Covariance(NamedTuple):
         sure = values > least
         matrix = np.zeros(information.shape)
         inverse = (vectors[:, sure] / values[sure]) @ vectors[:, sure].T
-        matrix[within] = inverse * np.outer(scales[kept], scales[kept])
+        matrix[within] = inverse * np.outer(scales[curved], scales[curved])
         basis = np.eye(len(size))[:, flat]
         spread = np.zeros((len(size), int((~sure).sum())))
-        spread[kept] = vectors[:, ~sure]
+        spread[curved] = vectors[:, ~sure]
         return cls(matrix, np.concatenate([basis, spread], axis=1), scales)
 
     def errors(self, J):

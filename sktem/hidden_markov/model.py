@@ -183,8 +183,8 @@ class SequenceModel(LatentModel):
             smoothed, matrices = self.smoothed(rows, params, weights, common, room)
             return self._of_smoothed(rows, smoothed, matrices, params, weights)
 
-        found = self._each(sums_of, X, sample_weight)
-        return tuple(_total(terms) for terms in zip(*found, strict=True))
+        of_parts = self._each(sums_of, X, sample_weight)
+        return tuple(_total(terms) for terms in zip(*of_parts, strict=True))
 
     def _of_smoothed(self, X, smoothed, matrices, params, weights):
         """Return sums of statistics and log-likelihoods, given smoothed states."""
@@ -265,9 +265,9 @@ class SequenceModel(LatentModel):
         for members in groups:
             visited, chosen = visits[members[0]], Z["place"][members]
             chain = chain + weights[members] @ visited.chain[chosen]
-            found = visited.gamma[rows_of(visited.offsets, chosen)[0]]
-            gamma[rows[first : first + len(found)]] = found
-            first += len(found)
+            chances = visited.gamma[rows_of(visited.offsets, chosen)[0]]
+            gamma[rows[first : first + len(chances)]] = chances
+            first += len(chances)
             emissions[members] = id(visited.emission)
         if sample_weight is not None:
             gamma *= np.repeat(weights, X.lengths)[:, None]
@@ -277,9 +277,9 @@ class SequenceModel(LatentModel):
         emission: Any = 0.0
         for members in _groups(emissions):
             some = len(members) < len(X)
-            own = gamma[rows_of(X.offsets, members)[0]] if some else gamma
+            of_members = gamma[rows_of(X.offsets, members)[0]] if some else gamma
             emission = emission + self._of_emission(
-                X[members] if some else X, own, visits[members[0]].emission
+                X[members] if some else X, of_members, visits[members[0]].emission
             )
         scale = weights.sum() * self.rows_per_sequence
         return np.concatenate([chain, emission]) / scale

@@ -87,15 +87,15 @@ class EndpointError(ResidualError):
 
     def _each(self, method, sigma, by_row, **others):
         """Return the values of a method of the errors, each on its own rows."""
-        found = np.full(len(self.kinds), np.nan)
+        of_rows = np.full(len(self.kinds), np.nan)
         for error, rows, place in self._parts():
             if len(rows):
                 if sigma is not None:
                     entries = [v[rows] if np.ndim(v) else v for v in sigma[place]]
                     others["sigma"] = entries
                 parts = {name: values[rows] for name, values in by_row.items()}
-                found[rows] = getattr(error, method)(**parts, **others)
-        return found
+                of_rows[rows] = getattr(error, method)(**parts, **others)
+        return of_rows
 
     def standard_deviation(self, f, sigma, least):
         """Return the standard deviations, of logarithms for errors of these."""

@@ -199,8 +199,8 @@ def given_records(
         raise ValueError("there are no observations among the records")
     left_out = tuple(records.labels[records.unobserved].tolist())
     if left_out:
-        kept = observed[records.subject_of_record]
-        rows = np.where(kept, np.cumsum(kept) - 1, -1)[rows]
+        is_observed = observed[records.subject_of_record]
+        rows = np.where(is_observed, np.cumsum(is_observed) - 1, -1)[rows]
         records = records.take(np.flatnonzero(observed))
     y = np.zeros(len(records))
     if not every:
@@ -235,8 +235,8 @@ def _checked_columns(inputs, records, names):
                 f"the records have no column {name!r}, which the fit has: there are "
                 f"{list(records.columns)}"
             )
-        held = records.columns.get(name)
-        if held is not None and held.dtype.kind not in "biuf" and name not in EVENTS:
+        known = records.columns.get(name)
+        if known is not None and known.dtype.kind not in "biuf" and name not in EVENTS:
             is_occasion = name in (inputs.occasions or ())
             advice = (
                 "number the occasions, such as 1, 2 and 3" if is_occasion else NUMBERS

@@ -236,8 +236,8 @@ def _check_given(settings, layout):
     if missing := [n for n, place in known.items() if place not in layout.covariances]:
         raise ValueError(f"without a fit fixed must have the covariances {missing}")
     effects = [c.label for c in layout.coefficients if not c.is_intercept]
-    held = {c.label for c in layout.coefficients if c.fixed}
-    if missing := [label for label in effects if label not in held]:
+    known_effects = {c.label for c in layout.coefficients if c.fixed}
+    if missing := [label for label in effects if label not in known_effects]:
         raise ValueError(f"without a fit fixed must have the effects {missing}")
     indices = () if error is None else error.indices
     missing = [design.residual_names[j] for j in indices if j not in layout.residual]

@@ -302,10 +302,10 @@ def _start_at(omega_start, model, problem, optimum, rows) -> Start:
     free = design.pattern.all() and not design.held_variances
     free &= design.occasions is None
     for j, p in enumerate(design.latents):
-        given = omega_start
+        variance = omega_start
         if isinstance(omega_start, dict):
-            given = omega_start.get(design.names[p])
-        if given is not None or j in design.held_variances:
+            variance = omega_start.get(design.names[p])
+        if variance is not None or j in design.held_variances:
             continue
         if np.isfinite(random[j]):
             largest = np.inf if plain[j] else START.largest

@@ -75,14 +75,14 @@ def inseparable(problem) -> str:
         )
     if design.occasions is None or problem.occasions is None:
         return ""
-    one = (np.sum(problem.occasions == problem.occasions, axis=1) <= 1).all()
-    held = set(design.held_variances)
+    is_single = (np.sum(problem.occasions == problem.occasions, axis=1) <= 1).all()
+    fixed_variances = set(design.held_variances)
     levels = [
         design.names[p]
         for j, p in enumerate(design.random)
-        if p in design.occasions.parameters and j not in held
+        if p in design.occasions.parameters and j not in fixed_variances
     ]
-    if not (one and levels):
+    if not (is_single and levels):
         return ""
     return (
         f"Each subject has one occasion: the variances of {levels} between subjects "
@@ -271,8 +271,8 @@ def _singular(vector, params) -> list[str]:
     apart = j != k
     low = vector.model.at_floor(params)
     apart &= ~(low[j] | low[k])
-    held = at_bounds(vector, params)[vector.omega] & apart
-    places = np.unique([j[held], k[held]])
+    at_bound = at_bounds(vector, params)[vector.omega] & apart
+    places = np.unique([j[at_bound], k[at_bound]])
     return list(dict.fromkeys(design.names[design.latents[p]] for p in places))
 
 

@@ -115,15 +115,15 @@ def found_components(
     estimator, steps
         That with a number of components, and what was tried.
     """
-    given = f"n_components={parameters['n_components']!r}"
+    setting = f"n_components={parameters['n_components']!r}"
     for name in ("weights_init", "means_init", "precisions_init"):
         if parameters.get(name) is not None:
             raise ValueError(
-                f"{name} is for a number of components: give it instead of {given}"
+                f"{name} is for a number of components: give it instead of {setting}"
             )
     if parameters["init_params"] != "kmeans":
         raise ValueError(
-            f"{given} splits components by k-means: init_params is for a number of "
+            f"{setting} splits components by k-means: init_params is for a number of "
             "components"
         )
     return _Search(fit, parameters, X, sample_weight, seed).run()
@@ -212,10 +212,10 @@ class _Search:
         if n_components > 1:
             mass = self.mass_of(twin.n_samples_seen_)
             few = twin.weights_.min() * mass < refused.fewest
-            told = [told for told in caught if issubclass(told.category, FitWarning)]
-            if told:
-                self.refused.setdefault(n_components, str(told[0].message))
-            if few or told:
+            doubts = [w for w in caught if issubclass(w.category, FitWarning)]
+            if doubts:
+                self.refused.setdefault(n_components, str(doubts[0].message))
+            if few or doubts:
                 return refused
         criterion = getattr(twin, self.criterion)
         value = criterion(self.X, sample_weight=self.sample_weight)

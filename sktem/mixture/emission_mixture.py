@@ -288,9 +288,9 @@ class StochasticEMMixture(MixtureEstimator):
             self, X, reset=reset, ensure_min_samples=ensure_min_samples, **options
         )
         if reset:
-            given = X if is_frame(X) else np.asarray(X)
-            typed = is_frame(X) or given.dtype.kind in "iu"
-            self._table = Table(given if typed else rows, self.emission)
+            table = X if is_frame(X) else np.asarray(X)
+            typed = is_frame(X) or table.dtype.kind in "iu"
+            self._table = Table(table if typed else rows, self.emission)
         return self._table.encode(rows) if self._table.has_labels else rows
 
     def _leaves_columns(self, X):

@@ -31,11 +31,11 @@ def _clusters(points, K, random_state, sample_weight, n_starts) -> np.ndarray:
     """
     if not np.isnan(points).any():
         return kmeans_labels(points, K, random_state, sample_weight, n_starts)
-    filled, found = np.nan_to_num(points), []
+    filled, clusters = np.nan_to_num(points), []
     for _ in range(n_starts):
         labels = kmeans_labels(filled, K, random_state, sample_weight)
-        found.append(settled(points, labels, K, sample_weight))
-    return min(found, key=attrgetter("inertia")).labels
+        clusters.append(settled(points, labels, K, sample_weight))
+    return min(clusters, key=attrgetter("inertia")).labels
 
 
 def start_responsibilities(
@@ -71,8 +71,8 @@ def start_responsibilities(
     """
     K, n = n_components, len(X)
     if callable(method):
-        given = start.given_latents(method, X, K, random_state)
-        return given if given.ndim == 2 else np.eye(K)[given]
+        latents = start.given_latents(method, X, K, random_state)
+        return latents if latents.ndim == 2 else np.eye(K)[latents]
     if method == "random":
         return start.random_latents(n, K, random_state)
     points = points_of(X, emission, sample_weight)

@@ -88,11 +88,11 @@ class FittedMixture:
         """
         model, params = self.of_emission.model, self.of_emission.params
         row = np.empty(0) if row is None else row
-        given, weights = np.flatnonzero(~np.isnan(row)), params.weights
-        if len(given):
+        observed, weights = np.flatnonzero(~np.isnan(row)), params.weights
+        if len(observed):
             weights = model.posterior(row[None], params)[0]
         emission, emission_params = model.emission.condition(
-            params.emission, given, row[given], columns
+            params.emission, observed, row[observed], columns
         )
         params = EmissionMixtureParams(weights, emission_params)
         return FittedMixture(EmissionMixtureModel(emission, len(weights)), params)

@@ -74,12 +74,12 @@ def observed_rows(X, weights):
         return X, weights
     if rows.in_memory:
         observed = _is_observed(X)
-        kept = X if observed.all() else X[observed]
+        seen = X if observed.all() else X[observed]
     else:
-        kept, observed = filtered(rows, _is_observed)
-    if len(kept) == len(rows):
+        seen, observed = filtered(rows, _is_observed)
+    if len(seen) == len(rows):
         return X, weights
-    return kept, None if weights is None else weights[observed]
+    return seen, None if weights is None else weights[observed]
 
 
 def _is_observed(X):

@@ -50,8 +50,8 @@ class LabelRows(NamedTuple):
     def weights(self, sample_weight):
         """Return the weights of the rows, 0 for empty ones; None if all are 1."""
         if len(self.empty):
-            given = sample_weight
-            sample_weight = np.ones(len(self.X)) if given is None else np.array(given)
+            values = sample_weight
+            sample_weight = np.ones(len(self.X)) if values is None else np.array(values)
             sample_weight[self.empty] = 0.0
         return sample_weight
 

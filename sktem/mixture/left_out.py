@@ -109,12 +109,12 @@ class LeftOut(NamedTuple):
             rest = np.maximum(mass - r, least * mass)
             left = np.maximum(total - r, least * total)
             moved = mass / rest
-            own = np.minimum((r * moved / total)[:, None] * squares, 1 - least)
-            distance = (moved**2 * left / total)[:, None] * squares / (1 - own)
-            log_size = size * np.log(total / left)[:, None] + np.log1p(-own)
+            leverage = np.minimum((r * moved / total)[:, None] * squares, 1 - least)
+            distance = (moved**2 * left / total)[:, None] * squares / (1 - leverage)
+            log_size = size * np.log(total / left)[:, None] + np.log1p(-leverage)
             log_joint[:, k] = np.log(rest / max(n - 1, 1)) + np.log(roots).sum()
             log_joint[:, k] -= (distance + log_size).sum(axis=1) / 2
-            moves[:, k], leverages[:, k] = moved, 0.0 if diagonal else own[:, 0]
+            moves[:, k], leverages[:, k] = moved, 0.0 if diagonal else leverage[:, 0]
         return cls(log_joint - d * np.log(2 * np.pi) / 2, moves, leverages)
 
 
@@ -197,8 +197,8 @@ def widened_outputs(fitted, rows, weights, n_inputs, prior_rows):
             apart = rows[block, n_inputs:] - fill.expected(
                 X[block], gaussian.means[k], k
             )
-            own = (apart * np.linalg.solve(spread, apart.T).T).sum(axis=1)
-            squares[block, k] = own
+            distances = (apart * np.linalg.solve(spread, apart.T).T).sum(axis=1)
+            squares[block, k] = distances
         squares[block] *= (left_out.moved / (1 - left_out.leverage)) ** 2
         log_joint[block] = left_out.log_joint
     log_joint -= np.linalg.slogdet(fill.spreads)[1] / 2

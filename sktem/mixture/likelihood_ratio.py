@@ -103,5 +103,7 @@ def _fitted(fit, rows, rng):
         ]
         _, best = max(starts, key=lambda start: start[0].lower_bound_)
         fits.append(larger(init_params=from_posterior(best), n_init=1))
-        gain = max(found.score(rows) for found, _ in fits) - null.score(rows)
+        gain = max(mixture_fit.score(rows) for mixture_fit, _ in fits) - null.score(
+            rows
+        )
     return mixture, max(2 * len(rows) * gain, 0.0)

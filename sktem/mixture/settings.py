@@ -139,8 +139,8 @@ class GaussianMixtureSettings(MixtureSettings):
     @property
     def may_start_at_saddle(self) -> bool:
         """Whether components may start equal, which those of rows do not."""
-        given = any(value is not None for value in self.inits[1:])
-        return self.n_components > 1 and given or super().may_start_at_saddle
+        has_start = any(value is not None for value in self.inits[1:])
+        return self.n_components > 1 and has_start or super().may_start_at_saddle
 
     def check_columns(self, X) -> None:
         """Raise if a column has never been observed."""

@@ -236,17 +236,17 @@ def given_latents(method, X, n_components, random_state) -> np.ndarray:
     ValueError
         If it returns something else.
     """
-    given = np.asarray(method(X, n_components, random_state))
-    if given.shape == (len(X), n_components):
-        finite = np.isfinite(given).all() and (given >= 0).all()
-        if finite and (given.sum(axis=1) > 0).all():
-            return np.asarray(given, dtype=np.float64)
-    whole = given.shape == (len(X),) and np.issubdtype(given.dtype, np.integer)
-    if whole and given.min() >= 0 and given.max() < n_components:
-        return given
+    latents = np.asarray(method(X, n_components, random_state))
+    if latents.shape == (len(X), n_components):
+        finite = np.isfinite(latents).all() and (latents >= 0).all()
+        if finite and (latents.sum(axis=1) > 0).all():
+            return np.asarray(latents, dtype=np.float64)
+    whole = latents.shape == (len(X),) and np.issubdtype(latents.dtype, np.integer)
+    if whole and latents.min() >= 0 and latents.max() < n_components:
+        return latents
     raise ValueError(
         "init_params must return non-negative responsibilities of shape "
         f"(n_samples, n_components) = {(len(X), n_components)} or integer labels of "
         "shape (n_samples,) in [0, n_components), got an array of shape "
-        f"{given.shape} and dtype {given.dtype}"
+        f"{latents.shape} and dtype {latents.dtype}"
     )

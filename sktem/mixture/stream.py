@@ -193,13 +193,13 @@ class MixtureStream(StreamRunner):
                 on_epoch = _pass_report(subtask)
                 run(settings, rows, state, sample_weight=weights, on_epoch=on_epoch)
                 subtask.end()
-            found = model, state.params, state.solver.s
+            start = model, state.params, state.solver.s
             if len(methods) == 1:
-                return found
+                return start
             doubt = doubt_of_components(model, state.params, rows, weights)
             rank = doubt is None, state.history.objective[-1]
             if best is None or rank > best[0]:
-                best = rank, found
+                best = rank, start
         return best[1]
 
     def _started(self, rows, weights, starts, method=None):

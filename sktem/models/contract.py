@@ -36,7 +36,7 @@ def has_nan(params: Any) -> bool:
     if isinstance(params, (tuple, list)):
         return any(map(has_nan, params))
     if is_dataclass(params) and not isinstance(params, type):
-        return any(has_nan(getattr(params, one.name)) for one in fields(params))
+        return any(has_nan(getattr(params, field.name)) for field in fields(params))
     return False
 
 

@@ -135,7 +135,7 @@ def _files_of(path):
 def found_files(path):
     """Return the names of files: see `_files_of`; those of a list in its order."""
     several = isinstance(path, (list, tuple))
-    names = [os.fspath(one) for one in (path if several else [path])]
+    names = [os.fspath(entry) for entry in (path if several else [path])]
     files_of = {name: _files_of(name) for name in names}
     files = [file for name in names for file in files_of[name]]
     if several and not all(files_of.values()):

@@ -77,28 +77,28 @@ def filtered(rows: Any, function) -> tuple[Any, np.ndarray]:
         return rows, np.ones(len(rows), dtype=bool)
     if isinstance(rows, PartitionedRows):
         return _of_partitions(rows, mask), mask
-    kept = CheckedRows(FilteredRows(rows, mask), allow_nan=True)
-    kept.dtype = rows.dtype
-    return kept, mask
+    observed = CheckedRows(FilteredRows(rows, mask), allow_nan=True)
+    observed.dtype = rows.dtype
+    return observed, mask
 
 
 def _of_partitions(rows, mask):
     """Return partitioned rows whose partitions lack some."""
-    kept = rows.twin()
-    kept.source = copy(rows.source)
-    kept.source.partitions = list(rows.source.partitions)
-    kept.lengths = rows.lengths.copy()
+    twin = rows.twin()
+    twin.source = copy(rows.source)
+    twin.source.partitions = list(rows.source.partitions)
+    twin.lengths = rows.lengths.copy()
     for index in map(int, rows.used):
         start = rows.starts[index]
         part = mask[start : start + rows.lengths[index]]
         raw = rows.source.partitions[index]
-        kept.source.partitions[index] = called(_taken, raw, part)
-        kept.lengths[index] = np.count_nonzero(part)
-    kept.starts = np.cumsum(kept.lengths) - kept.lengths
-    kept.used = np.flatnonzero(kept.lengths)
-    kept.shape = (int(kept.lengths.sum()), rows.shape[1])
-    kept.sent = {}
-    return kept
+        twin.source.partitions[index] = called(_taken, raw, part)
+        twin.lengths[index] = np.count_nonzero(part)
+    twin.starts = np.cumsum(twin.lengths) - twin.lengths
+    twin.used = np.flatnonzero(twin.lengths)
+    twin.shape = (int(twin.lengths.sum()), rows.shape[1])
+    twin.sent = {}
+    return twin
 
 
 def _masked(function, block, first):

@@ -174,7 +174,7 @@ def _wait(client, futures, patience):
     """Wait until all are computed, while there are workers."""
     from distributed import wait
 
-    alone_since, said = None, False
+    alone_since, has_warned = None, False
     while True:
         try:
             wait(futures, timeout=1)
@@ -182,7 +182,7 @@ def _wait(client, futures, patience):
         except TimeoutError:
             pass
         if client.nthreads():
-            alone_since, said = None, False
+            alone_since, has_warned = None, False
             continue
         now, limit = monotonic(), patience.limit()
         alone_since = now if alone_since is None else alone_since
@@ -193,10 +193,10 @@ def _wait(client, futures, patience):
                 f"{limit:g} seconds: start workers, or set Dask's "
                 "distributed.scheduler.no-workers-timeout to wait longer"
             )
-        if not said and now - alone_since >= min(
+        if not has_warned and now - alone_since >= min(
             patience.seconds_to_message, limit / 3
         ):
-            said = True
+            has_warned = True
             log.warning(
                 "The Dask cluster %s has no workers. The fit waits for them, and gives "
                 "up after %g seconds.", client.scheduler.address, limit,

@@ -111,11 +111,11 @@ class Sequences:
         """Return ``count`` consecutive copies of each sequence."""
         if count == 1:
             return self
-        kept = dict(self._repeated)
-        copies = kept.pop(count, None)
+        repeated = dict(self._repeated)
+        copies = repeated.pop(count, None)
         if copies is None:
             copies = self[np.repeat(np.arange(len(self)), count)]
-        latest = dict(list(kept.items())[1 - KEPT_COPIES :])
+        latest = dict(list(repeated.items())[1 - KEPT_COPIES :])
         self._repeated = {**latest, count: copies}  # the last one that was asked for
         return copies
 

@@ -492,8 +492,8 @@ class DeformableTemplateEstimator(
         shape = getattr(source, "image_shape", ())
         flat = len(shape) < 2
         # One image shows what the shape means.
-        one = None if flat else rows_of(np.empty((1, *shape)), self.image_shape)[1]
-        layout = Layout(resolved_shape(few, self.image_shape, one))
+        image = None if flat else rows_of(np.empty((1, *shape)), self.image_shape)[1]
+        layout = Layout(resolved_shape(few, self.image_shape, image))
         self._set_layout(few, layout, flat)
         return X, sample_weight
 

@@ -135,9 +135,9 @@ def individual_curves(
     several = len(np.unique(kinds[has_curve])) > 1
     curves = []
     for number in numbers:
-        own = (rows.subjects == number) & has_curve
-        for kind in np.unique(kinds[own]):
-            index = np.flatnonzero(own & (kinds == kind))
+        chosen = (rows.subjects == number) & has_curve
+        for kind in np.unique(kinds[chosen]):
+            index = np.flatnonzero(chosen & (kinds == kind))
             index = index[np.argsort(all_times[index], kind="stable")]
             individual, population = rows.curves(index, column, grid)
             curve = IndividualCurve(

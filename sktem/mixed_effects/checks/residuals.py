@@ -178,8 +178,8 @@ def population_residuals(
     (True, True)
     """
     rows = check_rows(estimator, X, y, groups, events)
-    found = compared_residuals(rows, n_simulations, random_state)
-    return PopulationResiduals(*(rows.spread_out(values) for values in found))
+    compared = compared_residuals(rows, n_simulations, random_state)
+    return PopulationResiduals(*(rows.spread_out(values) for values in compared))
 
 
 def compared_residuals(rows, n_simulations, random_state):

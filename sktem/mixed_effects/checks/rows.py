@@ -226,7 +226,7 @@ def rows_of_kind(kinds, kind, shown):
             "list of those that are measured on the same scale"
         )
     wanted = among if kind is None else np.atleast_1d(kind).tolist()
-    if unknown := [one for one in wanted if one not in known]:
+    if unknown := [cmt for cmt in wanted if cmt not in known]:
         raise ValueError(f"kind must be among the CMT {known}, got {unknown[0]!r}")
     return np.isin(kinds, wanted) & shown
 
@@ -281,7 +281,9 @@ def check_rows(
         rows = _observed_rows(fitted, X, y, groups, check)
     if known and random:
         fitted_labels = set(estimator.groups_.tolist())
-        unknown = [one for one in rows.labels.tolist() if one not in fitted_labels]
+        unknown = [
+            label for label in rows.labels.tolist() if label not in fitted_labels
+        ]
         if unknown:
             raise ValueError(
                 "individual predictions need subjects that fit has seen, got "

@@ -226,13 +226,13 @@ def _design(rows, followed, times):
         name: np.where(is_new, value, records[name][source])
         for name, value in new.items()
     }
-    held = ~is_new & was_event[source]  # no more than the covariates there
-    changes["EVID"] = np.where(held, 2.0, changes["EVID"])
-    changes["MDV"] = np.where(held, 1.0, changes["MDV"])
+    without_dose = ~is_new & was_event[source]  # no more than the covariates there
+    changes["EVID"] = np.where(without_dose, 2.0, changes["EVID"])
+    changes["MDV"] = np.where(without_dose, 1.0, changes["MDV"])
     changes["TIME"] = time
     records = records.copied(source, offsets, records.labels, changes)
-    found = rows_of_records(rows.fitted, records, None)
-    return found.where(found.kinds == kind)
+    designed = rows_of_records(rows.fitted, records, None)
+    return designed.where(designed.kinds == kind)
 
 
 def _simulated_events(design, passed, rng):

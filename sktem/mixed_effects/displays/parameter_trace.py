@@ -112,9 +112,9 @@ class ParameterTraceDisplay:
             for key, path in estimator.trace_.items()
         }
         # With steps of the user's only these are known.
-        own = not isinstance(estimator.step_size, str)
+        is_given = not isinstance(estimator.step_size, str)
         phases = [
-            phase for phase in estimator.phases_ if not own or phase[0] == ANNEALED
+            phase for phase in estimator.phases_ if not is_given or phase[0] == ANNEALED
         ]
         display = cls(traces, estimates=estimates, phases=phases, name=name)
         return display.plot(parameters, ax=ax, **kwargs)

@@ -101,9 +101,9 @@ def _modes_of_block(model, params, X, Z):
     n, d = Z.shape
     means, root = model.prior_moments(X, params)
     units = np.sqrt((root**2).sum(axis=1))
-    given, central = model.log_joint(X, np.stack([Z, means], axis=1), params).T
+    at_start, central = model.log_joint(X, np.stack([Z, means], axis=1), params).T
     # Also where the given place has no density at all.
-    Z = np.where((given >= central)[:, None], Z, means)
+    Z = np.where((at_start >= central)[:, None], Z, means)
     value, slope, hessian = _derivatives(model, X, params, Z, units)
     damping, longest = np.zeros(n), np.full(n, MODES.longest_step)
     short, lost = np.zeros((2, n), dtype=bool)

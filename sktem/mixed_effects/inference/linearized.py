@@ -94,10 +94,10 @@ def _log_likelihoods(model, params, X, modes):
 def linearized_residuals(model, X, params, modes, used):
     """Return residuals over the root of their covariance, NaN for others than used."""
     linear = LinearRows.of(model, params, X, modes)
-    found = np.full(len(X.y), np.nan)
+    residuals = np.full(len(X.y), np.nan)
     for start, stop in zip(X.offsets[:-1], X.offsets[1:], strict=True):
         rows = start + np.flatnonzero(used[start:stop])
         if np.isfinite(covariance := linear.covariance(rows)).all():
             values, axes = np.linalg.eigh(covariance)
-            found[rows] = axes @ (axes.T @ linear.residuals[rows] / np.sqrt(values))
-    return found
+            residuals[rows] = axes @ (axes.T @ linear.residuals[rows] / np.sqrt(values))
+    return residuals

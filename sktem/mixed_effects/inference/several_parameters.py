@@ -48,7 +48,9 @@ def values_in_step(model, X, Z, several):
         repeats = n * part.shape[1]
         copies = X.repeat(count * part.shape[1])
         chains = np.repeat(part.reshape(repeats, d), count, axis=0)
-        errors, others = (np.tile(one, (repeats, 1)) for one in (sigma, numeric))
+        errors, others = (
+            np.tile(constants, (repeats, 1)) for constants in (sigma, numeric)
+        )
         values = copies.sums(model.row_log_likelihood(copies, chains, errors, others))
         logs.append(values.reshape(n, -1, count))
         sums.append(model.residual_sums(copies, chains, others).reshape(n, -1, count))

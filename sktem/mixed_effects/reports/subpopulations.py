@@ -284,8 +284,8 @@ def _in_classes(fitted, parameters, n_classes):
     )
     units = model.units_of_numeric()
     known = zip(model.design.numeric, units, strict=True)
-    own = {e.label: unit for e, unit in known if e.kind == "subject"}
-    more = [own.get(design.names[e.parameter], 1.0) for e in entries]
+    of_subjects = {e.label: unit for e, unit in known if e.kind == "subject"}
+    more = [of_subjects.get(design.names[e.parameter], 1.0) for e in entries]
     start = start._replace(
         coefficients=np.append(start.coefficients, np.zeros(len(linear))),
         numeric=np.append(start.numeric, np.zeros(len(entries))),

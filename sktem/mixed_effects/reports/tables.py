@@ -129,7 +129,7 @@ def _npde(fitted, n_simulations, random_state):
         y=rows.y[used], subjects=owner[used], labels=fitted.problem.labels,
         censored=None if censored is None else censored[used],
     )  # fmt: skip
-    found = np.full(len(rows.y), np.nan)
+    errors = np.full(len(rows.y), np.nan)
     if used.any():
-        found[used] = decorrelated(shown, simulated, n_simulations, random_state)[2]
-    return found
+        errors[used] = decorrelated(shown, simulated, n_simulations, random_state)[2]
+    return errors
