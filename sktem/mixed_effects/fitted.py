@@ -181,6 +181,27 @@ class FittedMixedEffects:
         """Return draws of the latents given the observations, with equal weights."""
         return self._posterior("draws", n_draws)[0]
 
+    def completed(self, rng):
+        """Return the observations, with draws in place of bounds.
+
+        They are draws given all observations and bounds of a subject, so that what is
+        returned is as if nothing had been bounded.
+        """
+        model, rows, params = self.model, self.rows, self.params
+        if rows.censored is None:
+            return rows.y
+        Z = np.empty((len(rows), 0))
+        if model.design.n_latents:
+            seeded = FittedMixedEffects(self.problem, params, self.chains, rng)
+            Z = seeded.conditional_draws(1)[0]
+        f = model.predict_rows(rows, Z, params.numeric)
+        uniform = 1 - rng.random(len(rows.y))  # above zero
+        drawn = model.error.on(rows).draw_beyond(
+            rows.y, f, params.sigma, model.least_prediction, rows.censored,
+            rows.limits, uniform,
+        )  # fmt: skip
+        return np.where(rows.censored == 0, rows.y, drawn)
+
     def _posterior(self, method, n_draws):
         """Return points of the latents and their weights, which draws do not need."""
         if method == "mode":

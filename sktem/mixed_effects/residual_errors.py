@@ -131,6 +131,23 @@ class ResidualError(ABC):
             y, f = np.log(y), np.log(f)
         return log_ndtr(side * (y - f) / g)
 
+    def draw_beyond(self, y, f, sigma, least: float, side, limit, uniform):
+        """Return observations beyond bounds, for uniform variables.
+
+        They are quantiles of the part of the distribution that is left.
+        """
+        farther = np.full(len(y), -np.inf)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = self.log_likelihood(y, f, sigma, least, side, limit)
+            if limit is not None:
+                within = ~np.isnan(limit)
+                other = np.where(within, limit, y)
+                beyond = self.log_probability(other, f, sigma, least, side)
+                farther = np.where(within, beyond, farther)
+            log_share = np.logaddexp(farther, np.log(uniform) + share)
+        normal = side * ndtri_exp(log_share)
+        return self.draw(f, sigma, least, normal)
+
     def slope(self, y, f, sigma, least: float):
         """Return the derivative of the log-density by f, exact up to rounding."""
         # The least prediction is 1e-8 of the size of y.

@@ -130,8 +130,8 @@ def population_residuals(
         A fitted estimator with a residual error.
     X : array-like of shape (n_rows, n_features) or Records
         Inputs and covariates, or records with their observations, all of which are
-        residuals then. In place of a bound (CENS) a simulated value beyond it is
-        compared.
+        residuals then. In place of a bound (CENS) a draw beyond it is compared, given
+        the observations of the subject.
     y : array-like of shape (n_rows,) or None, default=None
         Observations (None with records), NaN where there is none.
     groups : array-like of shape (n_rows,) or None, default=None
@@ -196,7 +196,8 @@ def compared_residuals(rows, n_simulations, random_state):
 def decorrelated(rows, simulated, n_simulations, random_state):
     """Return means, residuals and NPDE of rows about simulated ones.
 
-    ``simulated(chosen, n_copies, rng)`` draws copies of all rows of some subjects.
+    ``simulated(chosen, n_copies, rng)`` draws copies of all rows of some subjects, and
+    ``rows.completed(rng)`` has draws in place of bounds.
     """
     order = np.argsort(rows.subjects, kind="stable")
     lengths = np.bincount(rows.subjects)
@@ -207,7 +208,7 @@ def decorrelated(rows, simulated, n_simulations, random_state):
         )
     rng = np.random.default_rng(seed_sequence(random_state))
     ends = np.cumsum(lengths)
-    residuals = np.empty((3, len(rows.y)))
+    residuals, y = np.empty((3, len(rows.y))), rows.completed(rng)
     start = 0
     with bar("NPDE: subjects", len(lengths)) as advance:
         while start < len(lengths):
@@ -217,8 +218,7 @@ def decorrelated(rows, simulated, n_simulations, random_state):
             stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
             chosen = order[before : ends[stop - 1]]
             copies = simulated(chosen, n_simulations, rng)
-            observed = _within_bounds(rows, chosen, copies, rng)
-            both = np.concatenate([observed[None], copies])
+            both = np.concatenate([y[None, chosen], copies])
             for i in start + np.flatnonzero(lengths[start:stop]):
                 part = slice(ends[i] - lengths[i] - before, ends[i] - before)
                 try:
@@ -232,18 +232,6 @@ def decorrelated(rows, simulated, n_simulations, random_state):
             advance(stop - start)
             start = stop
     return residuals
-
-
-def _within_bounds(rows, chosen, copies, rng):
-    """Return observations, and in place of bounds draws of simulations beyond them."""
-    observed = rows.y[chosen].copy()
-    if rows.censored is None:
-        return observed
-    for j in np.flatnonzero(rows.censored[chosen]):
-        beyond = rows.censored[chosen[j]] * (observed[j] - copies[:, j]) > 0
-        if beyond.any():
-            observed[j] = rng.choice(copies[beyond, j])
-    return observed
 
 
 def _compared(values, rng):

@@ -131,6 +131,16 @@ class CheckedRows(NamedTuple):
         data = self.fitted.problem.given_records(self.records, every=True)
         return self.fitted.predict_records(data, individual)[self.used]
 
+    def completed(self, rng):
+        """Return observations, with draws in place of bounds."""
+        if self.records is None or not self.censored.any():
+            return self.y
+        problem = self.fitted.problem
+        there = self.fitted.on(problem.on(problem.given_records(self.records)))
+        y = np.full(len(self.used), np.nan)
+        y[self.records.observed] = there.completed(rng)
+        return y[self.used]
+
     def simulated(self, chosen, n_copies, rng):
         """Draw data sets of chosen rows, all of their subjects being new."""
         if self.records is None:

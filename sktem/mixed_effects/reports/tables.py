@@ -118,7 +118,7 @@ def _npde(fitted, n_simulations, random_state):
     """Return prediction distribution errors of the rows, NaN for events."""
     rows, owner = fitted.rows, fitted.rows.subject_of_row
     used = ~has_error(fitted.model.error, rows, EventOutcome)
-    places, censored = np.flatnonzero(used), rows.censored
+    places = np.flatnonzero(used)
 
     def simulated(chosen, n_copies, rng):
         subjects = np.unique(owner[places[chosen]])
@@ -127,7 +127,7 @@ def _npde(fitted, n_simulations, random_state):
 
     shown = SimpleNamespace(
         y=rows.y[used], subjects=owner[used], labels=fitted.problem.labels,
-        censored=None if censored is None else censored[used],
+        completed=lambda rng: fitted.completed(rng)[used],
     )  # fmt: skip
     errors = np.full(len(rows.y), np.nan)
     if used.any():

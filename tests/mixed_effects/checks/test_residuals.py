@@ -5,8 +5,10 @@ import pytest
 from scipy import stats
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.evaluation import individual_residuals, population_residuals
+from sktem.compartments import OneCompartment, read_nonmem
+from sktem.evaluation import individual_residuals, output_table, population_residuals
 from sktem.mixed_effects.checks import residuals as mixed_effects_residuals
+from sktem.mixed_effects.endpoints import residual_error_of
 from tests.mixed_effects.fits import bolus_fit, bolus_rows, line_fit, line_rows
 from tests.oracles import LIMIT, standard_errors, student_limit
 
@@ -224,3 +226,73 @@ def test_errors():
     X[7] = 0
     with pytest.raises(ValueError, match="of subject 1 do not vary"):
         population_residuals(fit, X, np.exp(y), groups, n_simulations=100)
+
+
+def bounded_study(seed, side):
+    """Return a population, and records with bounds of one side, in part intervals."""
+    rng, n = np.random.default_rng(seed), 150
+    times = np.array([0.0, 1.0, 3.0, 6.0, 12.0])
+    table = {
+        "ID": np.repeat(np.arange(n), 5),
+        "TIME": np.tile(times, n),
+        "AMT": np.tile([100.0, 0, 0, 0, 0], n),
+    }
+    effects = rng.standard_normal((n, 2)) * (0.3, 0.2)
+    psi = {"CL": 3 * np.exp(effects[:, 0]), "V": 20 * np.exp(effects[:, 1])}
+    f = OneCompartment().predict(table, psi)
+    y = f + 0.3 * rng.standard_normal(len(f))
+    bound = 1.2 if side > 0 else 3.0
+    beyond = (side * (bound - y) > 0) & (table["AMT"] == 0)
+    other = bound - 0.4 * side
+    inside = beyond & (side * (y - other) > 0) & (rng.random(len(y)) < 0.5)
+    table |= {
+        "DV": np.where(beyond, bound, y),
+        "CENS": np.where(beyond, side, 0),
+        "LIMIT": np.where(inside, other, np.nan),
+    }
+    known = {"CL": 3.0, "V": 20.0, "omega2_CL": 0.09, "omega2_V": 0.04, "a": 0.3}
+    fit = NonlinearMixedEffectsRegressor(
+        OneCompartment(), parameters={"CL": 3.0, "V": 20.0}, fixed=known, random_state=0
+    )
+    records = read_nonmem(table)
+    return fit.fit(records), records
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_npde_in_place_of_bounds_are_standard_normal(side, seed):
+    """Draws in their place follow the other observations of a subject."""
+    fit, records = bounded_study(seed, side)
+    assert 0.1 < np.abs(records["CENS"][records.observed]).mean() < 0.5
+    tables = output_table(fit, n_simulations=400, random_state=seed)
+    npde = population_residuals(fit, records, n_simulations=400, random_state=seed).npde
+    for values in (npde[records.observed], tables["NPDE"].to_numpy()):
+        assert abs(values.var() - 1) < LIMIT * np.sqrt(2 / len(values))
+        assert stats.kstest(values, "norm").pvalue > 1e-3
+    # Negative control: another clearance.
+    wrong = fit.set_params(
+        parameters={"CL": 3.6, "V": 20.0}, fixed=dict(fit.fixed) | {"CL": 3.6}
+    ).fit(records)
+    npde = population_residuals(wrong, records, n_simulations=400, random_state=seed)
+    assert stats.kstest(npde.npde[records.observed], "norm").pvalue < 1e-3
+
+
+@pytest.mark.parametrize("limit", [np.nan, 0.9])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+@pytest.mark.parametrize(
+    "spec", ["constant", "exponential", ("constant", "positive"), "proportional"]
+)
+def test_draws_beyond_bounds(spec, side, limit):
+    """They are those of all draws that are there."""
+    rng, n = np.random.default_rng(0), 20_000
+    error, sigma = residual_error_of(spec), np.array([0.5, 0.4])
+    f, normal, y = np.full(n, 1.0), rng.standard_normal(n), 1.2 if side > 0 else 0.6
+    drawn = error.draw(f, sigma, 1e-8, normal)
+    there = side * (y - drawn) > 0
+    if not np.isnan(limit):
+        there &= side * (drawn - limit) > 0
+    found = error.draw_beyond(
+        np.full(n, y), f, sigma, 1e-8, side, np.full(n, limit), 1 - rng.random(n)
+    )
+    assert stats.ks_2samp(found, drawn[there]).pvalue > 1e-3
+    assert stats.ks_2samp(found, drawn).pvalue < 1e-3
