@@ -231,7 +231,8 @@ def visual_predictive_check(
         A fitted estimator with a residual error.
     X : array-like of shape (n_rows, n_features) or Records
         Inputs and covariates, or records with their observations. Where some of these
-        are bounds, simulations beyond the limit are at the limit too.
+        are bounds, all values beyond the strictest of their limits are at that limit,
+        observed and simulated ones.
     y : array-like of shape (n_rows,) or None, default=None
         Observations; rows where it is NaN are left out. None with records.
     groups : array-like of shape (n_rows,) or None, default=None
@@ -330,7 +331,7 @@ def visual_predictive_check(
     lower, median, upper = np.quantile(
         np.concatenate(parts, axis=2), [tail, 0.5, 1 - tail], axis=2, method="weibull"
     )
-    values = corrected(y)
+    values = corrected(limited(rows, y))
     times = X[:, column]
     return VisualPredictiveCheck(
         shares,

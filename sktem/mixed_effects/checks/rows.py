@@ -380,7 +380,7 @@ def _library_inputs(fitted):
 
 
 def limited(rows, values):
-    """Return simulated values, those beyond the limits of bounds at these limits."""
+    """Return values, those beyond the strictest limit of the bounds at that limit."""
     side = rows.censored
     if side is None or not side.any():
         return values

@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sktem import NonlinearMixedEffectsRegressor
+from sktem.compartments import OneCompartment, read_nonmem
 from sktem.evaluation import bin_times, prediction_factors, visual_predictive_check
 from sktem.mixed_effects.checks import predictive as predictive_check
 from tests.mixed_effects.fits import bolus_fit, bolus_rows, line_fit, line_rows
@@ -214,3 +216,36 @@ def test_bins_leave_out_rows():
 def test_wrong_settings(options, message):
     with pytest.raises(ValueError, match=message):
         visual_predictive_check(line_fit(), *line_rows(), **options)
+
+
+@pytest.mark.parametrize("clearance", [3.0, 2.2])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_limits_of_two_laboratories(seed, clearance):
+    """Values below the larger limit are at it, also where the other one measures."""
+    rng, n = np.random.default_rng(seed), 120
+    table = {
+        "ID": np.repeat(np.arange(n), 4),
+        "TIME": np.tile([0.0, 1.0, 6.0, 12.0], n),
+        "AMT": np.tile([100.0, 0, 0, 0], n),
+    }
+    effects = rng.standard_normal((n, 2)) * (0.3, 0.2)
+    psi = {"CL": 3 * np.exp(effects[:, 0]), "V": 20 * np.exp(effects[:, 1])}
+    f = OneCompartment().predict(table, psi)
+    y = f * (1 + 0.1 * rng.standard_normal(4 * n))
+    limit = np.where(table["ID"] % 2, 0.5, 1.5)
+    below = (y < limit) & (table["AMT"] == 0)
+    table |= {"DV": np.where(below, limit, y), "CENS": below * 1}
+    known = {"CL": clearance, "V": 20.0, "omega2_CL": 0.09, "omega2_V": 0.04, "b": 0.1}
+    fit = NonlinearMixedEffectsRegressor(
+        OneCompartment(),
+        parameters={"CL": 3.0, "V": 20.0},
+        fixed=known,
+        residual_error="proportional",
+        random_state=0,
+    ).fit(read_nonmem(table))
+    check = visual_predictive_check(
+        fit, read_nonmem(table), quantiles=(0.1, 0.25, 0.5, 0.9), level=0.99,
+        n_simulations=300, random_state=0,
+    )  # fmt: skip
+    inside = (check.lower <= check.observed) & (check.observed <= check.upper)
+    assert inside.all() == (clearance == 3.0)
