@@ -117,7 +117,8 @@ class Doses:
             if len(self) and not len(dose):
                 raise ValueError(
                     "no dose is of a subject in groups: ID has labels such as "
-                    f"{self.columns['ID'][0]!r}, and groups such as {labels[0]!r}"
+                    f"{self.columns['ID'].tolist()[0]!r}, and groups such as "
+                    f"{labels.tolist()[0]!r}"
                 )
             owner = owner[dose]
         else:

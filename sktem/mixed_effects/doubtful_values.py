@@ -17,6 +17,8 @@ LIMITS = ("LLOQ", "LOQ", "LLQ", "LOD", "LLOD")
 KINDS = ("DVID", "YTYPE", "DVNAME", "ENDPOINT", "FLAG")
 DURATIONS = ("TINF", "DURATION")
 OCCASIONS = ("OCC", "OCCASION", "IOV")
+#: Texts that stand for what is missing.
+UNKNOWN = ("", ".", "NA", "nan", "None", "NaT", "<NA>")
 
 
 def doubtful_values(model, rows):
@@ -94,15 +96,21 @@ def doubtful_columns(problem) -> list[str]:
 def _of_occasions(name, records) -> list[str]:
     """Return a message on a column of several occasions of a subject, or none."""
     values = records[name][records.observed]
-    if name.upper() not in OCCASIONS or values.dtype.kind not in "biuf":
+    if name.upper() not in OCCASIONS:
         return []
+    is_text = values.dtype.kind not in "biuf"
+    if is_text:
+        texts = np.array([str(value).strip() for value in values.tolist()])
+        values = np.unique(texts, return_inverse=True)[1].astype(float)
+        values[np.isin(texts, UNKNOWN)] = np.nan
     owner, known = records.subject_of_record[records.observed], np.isfinite(values)
     pairs = np.unique(np.column_stack([owner[known], values[known]]), axis=0)
     count = (np.bincount(pairs[:, 0].astype(np.int64)) > 1).sum()
     return [
         f"{count} subjects are observed on several occasions ({name}), and nothing "
         "reads that column, so that their parameters do not differ between these: "
-        f'pass occasions={{"{name}": [...]}} with the names of those that do.'
+        f"{'number them, and ' if is_text else ''}pass "
+        f'occasions={{"{name}": [...]}} with the names of those that do.'
     ] * int(count > 0)
 
 

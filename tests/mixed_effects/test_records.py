@@ -666,6 +666,9 @@ def test_columns_that_nothing_reads_are_told(table, fit):
     assert told(OCC=frame.ID) == ""
     assert told(OCC=np.where(is_dose, 1, 2)) == ""
     assert told(OCC=np.where(late, np.nan, 1.0)) == ""  # not known is none
+    assert "number them, and pass" in told(OCC=np.where(late, "two", "one"))
+    assert told(OCC=np.where(late, ".", "one")) == ""
+    assert told(OCC=frame.ID.map("visit {}".format)) == ""
     flagged = frame.assign(BQL=below)
     read = oral(**{**QUICK, "covariates": {"V": "BQL"}}).fit(flagged)
     assert doubtful_columns(read.fitted_.problem) == []
