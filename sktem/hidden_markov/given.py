@@ -159,9 +159,10 @@ class BlockReader(NamedTuple):
 
 
 def _needs_table(emission):
-    """Return whether an emission is of labels, or of columns that may be named."""
-    is_meant = isinstance(emission, (Categorical, Columns))
-    return is_meant or (isinstance(emission, str) and emission == "categorical")
+    """Return whether an emission depends on the kinds of the columns."""
+    if isinstance(emission, str):
+        return emission in ("categorical", "auto")
+    return isinstance(emission, (Categorical, Columns))
 
 
 def check_ignored(y, X) -> None:

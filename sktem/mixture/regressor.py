@@ -254,7 +254,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
             return
         rows = rows[complete[places]]
         weights = np.ones(len(rows)) if weights is None else weights[complete[places]]
-        means = self.predict(rows[:, :d]).reshape(len(rows), -1)
+        means = _in_order(self._outputs(rows[:, :d]), _Outputs.mean)
         advice = "Increase n_components where there are rows enough"
         warn_of_means(rows[:, :d], rows[:, d:], means, weights, advice)
 
@@ -348,9 +348,8 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         return self._widened or self._scaled.mixture
 
     def _outputs(self, X):
-        """Yield the mixtures of the outputs of blocks of rows."""
+        """Yield the mixtures of the outputs of blocks of checked rows."""
         mixture = self.mixture_
-        X = self._inputs(X, reset=False)
         d, m = self.n_features_in_, self.n_outputs_
         twin = mixture.fitted_.of_emission
         gaussian = twin.params.emission
@@ -379,10 +378,9 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
                 )
 
     def _collected(self, X, answer):
-        """Return answers to all rows, in order; of one output without its axis."""
-        parts = [(part.rows, answer(part)) for part in self._outputs(X)]
-        rows = np.concatenate([rows for rows, _ in parts])
-        return np.concatenate([values for _, values in parts])[np.argsort(rows)]
+        """Return answers to all rows, in order."""
+        check_is_fitted(self, "n_outputs_")
+        return _in_order(self._outputs(self._inputs(X, reset=False)), answer)
 
     def predict(self, X):
         """Return the means of the outputs given inputs.
@@ -486,3 +484,10 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         rows, _ = self._rows(X, y, None, reset=False)
         joint = self.mixture_.score_samples(rows)
         return joint - inputs.score_samples(rows[:, : self.n_features_in_])
+
+
+def _in_order(parts, answer):
+    """Return answers to all rows of parts, in the order of the rows."""
+    pairs = [(part.rows, answer(part)) for part in parts]
+    rows = np.concatenate([rows for rows, _ in pairs])
+    return np.concatenate([values for _, values in pairs])[np.argsort(rows)]

@@ -557,6 +557,26 @@ def test_frames_with_labels_are_taken_as_they_come():
         hmm.score(frame.assign(word="snow"), groups="day")
 
 
+def test_integers_are_counts_of_auto():
+    frame, _ = diary()
+    counts = frame[["count"]]
+    named = HiddenMarkovModel(2, emission="negative_binomial", random_state=0)
+    bound = named.fit(counts).lower_bound_
+    sizes = counts + np.random.default_rng(0).normal(size=counts.shape)
+    for rows, kind in [
+        (counts, emissions.NegativeBinomial),
+        (counts.to_numpy(), emissions.NegativeBinomial),
+        (counts.astype("Int64"), emissions.NegativeBinomial),
+        (sizes, Gaussian),
+        (counts.assign(size=sizes), emissions.Columns),
+    ]:
+        hmm = HiddenMarkovModel(2, emission="auto", random_state=0).fit(rows)
+        assert isinstance(hmm.emission_, kind)
+        if kind is emissions.NegativeBinomial:
+            assert hmm.lower_bound_ == bound
+        assert np.isfinite(hmm.score(rows))
+
+
 def as_codes(X):
     return emissions.Categorical(4), X
 

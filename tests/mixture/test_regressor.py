@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.base import clone
@@ -286,3 +287,16 @@ def test_means_that_are_right_are_not_told(kind, seed):
     if kind == "holes":
         X[rng.random((200, 2)) < 0.2] = np.nan
     assert not says_that_a_curve_is_missed(X, y)[0]
+
+
+def test_frames_are_fitted_without_a_word_about_their_names():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 2)), columns=["a", "b"])
+    y = X["a"] + 0.3 * rng.normal(size=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        means = GaussianMixtureRegressor(2, random_state=0).fit(X, y).predict(X)
+    plain = GaussianMixtureRegressor(2, random_state=0).fit(X.to_numpy(), y)
+    np.testing.assert_array_equal(means, plain.predict(X.to_numpy()))
+    with pytest.warns(UserWarning, match="valid feature names"):  # as in scikit-learn
+        GaussianMixtureRegressor(2, random_state=0).fit(X, y).predict(X.to_numpy())
