@@ -122,6 +122,18 @@ def test_profile_of_a_variance(fit, data):
         profile_likelihood(fit, "slop")
 
 
+def test_a_profile_does_not_depend_on_the_origin_of_the_input(data):
+    """The best intercept moves 2000 times as far as the slope."""
+    X, y, groups = data
+    years = X.assign(x=X.x + 2000)
+    known, found = (
+        profile_likelihood(line().fit(table, y, groups=groups), "slope")
+        for table in (X, years)
+    )
+    width = np.ptp(known.interval)
+    np.testing.assert_allclose(found.interval, known.interval, atol=0.02 * width)
+
+
 def test_profile_of_a_variance_at_its_bound(data):
     X, y, groups = data
     # Means of subjects that are more alike than the noise would have them.

@@ -126,7 +126,8 @@ def profile_likelihood(
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level!r}")
     place, params = vector.names.index(name), fitted.params
-    error = np.sqrt(fitted.covariance()[place, place])
+    covariance = fitted.covariance()
+    error = np.sqrt(covariance[place, place])
     bound = _bound(vector, params, place)
     if bound is None and not np.isfinite(error):
         raise ValueError(
@@ -134,8 +135,10 @@ def profile_likelihood(
             "another parameter by fixed that makes up for it, or leave it out"
         )
     drop = 0.5 * chi2.ppf(level, 1)
-    best = _climbed(fitted, params, place, vector.of(params)[place])
-    tasks = [(fitted, place, best, error, bound, drop, sign) for sign in (-1.0, 1.0)]
+    tangent = np.nan_to_num(covariance[:, place] / error**2)
+    best = _climbed(fitted, params, place, vector.of(params)[place], tangent)
+    known = fitted, place, best, error, bound, drop, tangent
+    tasks = [(*known, sign) for sign in (-1.0, 1.0)]
     sides = in_processes(_side, tasks, n_jobs, "Profile: sides")
     points = sides[0][0] | sides[1][0]
     at = np.array(sorted(points))
@@ -148,7 +151,7 @@ def profile_likelihood(
     )
 
 
-def _side(fitted, place, best, error, bound, drop, sign):
+def _side(fitted, place, best, error, bound, drop, tangent, sign):
     """Return the points to one side of the estimate, and where the interval ends."""
     vector = fitted.vector
     estimate = at = vector.of(fitted.params)[place]
@@ -162,7 +165,7 @@ def _side(fitted, place, best, error, bound, drop, sign):
             at = at * np.exp(sign * PROFILE.distance * error / estimate)
         else:
             at = at + sign * PROFILE.distance * error
-        here = _climbed(fitted, here.params, place, at)
+        here = _climbed(fitted, here.params, place, at, tangent)
         if not np.isfinite(here.value):
             break
         points[at] = here.value
@@ -205,15 +208,27 @@ class _Point(NamedTuple):
     value: float
 
 
-def _climbed(fitted, params, place, value) -> _Point:
-    """Return the best parameters with one at a value, by Newton steps on the others."""
+def _climbed(fitted, params, place, value, tangent) -> _Point:
+    """Return the best parameters with one at a value, by Newton steps on the others.
+
+    They begin where the others are, or along the tangent of the profile, their changes
+    by that of the one, if the likelihood is larger there.
+    """
     model, rows, vector = fitted.model, fitted.rows, fitted.vector
     is_held = at_bounds(vector, params)
     is_held[place] = True
-    values = vector.of(params)
-    values[place] = value
-    params, resolution = vector.params(values, params), PROFILE.resolution
-    here = likelihood_at(model, rows, params, fitted.modes()[0], 0, resolution)
+    values, resolution = vector.of(params), PROFILE.resolution
+    shift = np.where(is_held, 0.0, tangent * (value - values[place]))
+    size = np.where(vector.positive, values, 1.0)
+    moved = np.where(vector.positive, values * np.exp(shift / size), values + shift)
+    values[place] = moved[place] = value
+    ahead = vector.params(moved, params)
+    params, modes = vector.params(values, params), fitted.modes()[0]
+    here = likelihood_at(model, rows, params, modes, 0, resolution)
+    if np.linalg.eigvalsh(ahead.omega).min(initial=1.0) > 0:
+        there = likelihood_at(model, rows, ahead, modes, 0, resolution)
+        if there.value > here.value:
+            params, here = ahead, there
     for _ in range(PROFILE.most_steps):
         louis = louis_information(model, rows, params, here.draws, here.log_joint)
         covariance = np.nan_to_num(covariance_of(louis.observed, is_held))
