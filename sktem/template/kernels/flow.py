@@ -6,10 +6,10 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.exponential import expand_exponent, reduce_exponent
-from sktem.kernels.options import INNER
 from sktem.template.kernels.products import (
     FAST,
     ONE,
+    PART,
     THREE,
     ZERO,
     clear,
@@ -75,7 +75,7 @@ def new_flow(points, axes, width, n_steps, start, place):
     return flow, np.concatenate(parts), int(at[-1])
 
 
-@njit(**INNER, fastmath={"contract"}, error_model="numpy")
+@njit(**PART, fastmath={"contract"}, error_model="numpy")
 def _exponentials(work, rest, shifted, at):
     """Replace a chunk of negative numbers by their ``exp``."""
     for u in range(CHUNK):
@@ -85,7 +85,7 @@ def _exponentials(work, rest, shifted, at):
         work[at + u] = expand_exponent(work[rest + u], work[shifted + u])
 
 
-@njit(**INNER, fastmath=FAST)
+@njit(**PART, fastmath=FAST)
 def _fill_axis(axis, count, path, grid, flow, work):
     """Fill the kernels of a chunk of pixels with the landmarks along an axis."""
     half, x = 0.5 * flow.precision, path + axis * CHUNK
@@ -99,7 +99,7 @@ def _fill_axis(axis, count, path, grid, flow, work):
         at += CHUNK
 
 
-@njit(**INNER, fastmath=FAST)
+@njit(**PART, fastmath=FAST)
 def _outer(work, left, n_left, right, n_right, out):
     """Fill all products of two sets of rows."""
     for a in range(n_left):
@@ -110,7 +110,7 @@ def _outer(work, left, n_left, right, n_right, out):
                 work[at + u] = work[first + u] * work[second + u]
 
 
-@njit(**INNER)
+@njit(**PART)
 def _fill_products(path, grid, flow, work):
     """Fill the kernels of a chunk of pixels with all landmarks."""
     count = flow.count0
@@ -126,7 +126,7 @@ def _fill_products(path, grid, flow, work):
         _outer(work, flow.pairs, n_pairs, third, flow.count2, flow.products)
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**PART, error_model="numpy")
 def follow(grid, flow, work):
     """Fill ``field`` with ``x - y`` of the pixels x that end at y.
 
@@ -179,7 +179,7 @@ def follow(grid, flow, work):
             path += width
 
 
-@njit(**INNER, fastmath=FAST)
+@njit(**PART, fastmath=FAST)
 def _carry_gradient(path, n_axes, factor, flow, work):
     """Replace gradients after a step by those before it."""
     for along in range(n_axes):
@@ -197,7 +197,7 @@ def _carry_gradient(path, n_axes, factor, flow, work):
         work[flow.gradient + u] -= factor * work[flow.carried + u]
 
 
-@njit(**INNER, fastmath=FAST)
+@njit(**PART, fastmath=FAST)
 def _add_rows(n_axes, places, share, flow, work):
     """Add the contribution of a step to the derivatives of residuals."""
     for axis in range(n_axes):
@@ -209,7 +209,7 @@ def _add_rows(n_axes, places, share, flow, work):
                 work[row + u] += share * work[gradient + u] * work[place + u]
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**PART, error_model="numpy")
 def pull_back(chunk, weighted, grid, flow, work):
     """Pull slopes at the ends of the paths of a chunk of pixels back on the landmarks.
 
@@ -250,7 +250,7 @@ def pull_back(chunk, weighted, grid, flow, work):
         _carry_gradient(path, n_axes, share * flow.precision, flow, work)
 
 
-@njit(**INNER, fastmath=FAST)
+@njit(**PART, fastmath=FAST)
 def add_squares(dim, rows, work, out):
     """Add the products of all pairs of rows to a matrix."""
     for i in range(dim):

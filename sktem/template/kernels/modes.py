@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 from numba import njit, typeof
 
-from sktem.kernels.options import INNER, OUTER
+from sktem.kernels.options import OUTER
 from sktem.template.kernels.addresses import (
     FLAT,
     NUMBER,
@@ -19,6 +19,7 @@ from sktem.template.kernels.products import (
     FAST,
     FOUR,
     ONE,
+    PART,
     TWO,
     ZERO,
     clear,
@@ -152,7 +153,7 @@ def _curvature(grid, pairs):
     return by_address(add_curvature, *kinds)
 
 
-@njit(**INNER, fastmath=FAST, error_model="numpy")
+@njit(**PART, fastmath=FAST, error_model="numpy")
 def factorise(matrix, upper, dim, work):
     """Fill the transposed Cholesky factor of an upper triangle; False if there is none.
 
@@ -190,7 +191,7 @@ def factorise(matrix, upper, dim, work):
     return True
 
 
-@njit(**INNER, fastmath=FAST, error_model="numpy")
+@njit(**PART, fastmath=FAST, error_model="numpy")
 def solve_lower(upper, dim, work, out):
     """Replace ``out`` by the solution of ``upper.T @ x = out``."""
     for i in range(dim):
@@ -201,7 +202,7 @@ def solve_lower(upper, dim, work, out):
             work[out + k] -= value * work[row + k]
 
 
-@njit(**INNER, fastmath=FAST, error_model="numpy")
+@njit(**PART, fastmath=FAST, error_model="numpy")
 def solve_upper(upper, dim, work, out):
     """Replace ``out`` by the solution of ``upper @ x = out``."""
     for back in range(dim):
@@ -242,14 +243,14 @@ def modes(Y, Z, component, search, grid, pairs, results):
     )  # fmt: skip
 
 
-@njit(**INNER, fastmath=FAST, error_model="numpy")
+@njit(**PART, fastmath=FAST, error_model="numpy")
 def _fill_gradient(pull, pulled, gradient, variance, dim, work):
     """Write the gradient of the log-density."""
     for i in range(dim):
         work[gradient + i] = -work[pull + i] / variance - work[pulled + i]
 
 
-@njit(**INNER, fastmath=FAST, error_model="numpy")
+@njit(**PART, fastmath=FAST, error_model="numpy")
 def _fill_hessian(gauss, precision, variance, damping, hessian, dim, work):
     """Write the upper triangle of the damped Gauss-Newton matrix."""
     for i in range(dim):
@@ -260,7 +261,7 @@ def _fill_hessian(gauss, precision, variance, damping, hessian, dim, work):
         work[hessian + at + i] *= 1.0 + damping
 
 
-@njit(**INNER, fastmath=FAST, error_model="numpy")
+@njit(**PART, fastmath=FAST, error_model="numpy")
 def _move(gradient, upper, z, trial, move, dim, work):
     """Write the place a step away, and return the gain that it promises."""
     copy_vector(work, gradient, move, dim)
@@ -273,7 +274,7 @@ def _move(gradient, upper, z, trial, move, dim, work):
     return expected
 
 
-@njit(**INNER, fastmath=FAST, error_model="numpy")
+@njit(**PART, fastmath=FAST, error_model="numpy")
 def _keep_factor(upper, dim, work, row, log_det, lowers):
     """Keep the log-determinant of a factor and, where there is room, the factor."""
     total = 0.0

@@ -14,6 +14,7 @@ __all__ = [
     "FAST",
     "FOUR",
     "ONE",
+    "PART",
     "THREE",
     "TWO",
     "ZERO",
@@ -30,6 +31,11 @@ ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 
 #: No assumption about NaN: it marks a pixel that was not observed.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+#: Options of functions that have no code of their own but in their callers. Of two
+#: copies with other last digits a process that compiles them would take one, and a
+#: process that finds them compiled the other.
+PART = {**INNER, "forceinline": True}
 
 
 @njit(**INNER)
@@ -60,7 +66,7 @@ def clear(work, to, count):
         work[to + i] = 0.0
 
 
-@njit(**INNER, fastmath=FAST)
+@njit(**PART, fastmath=FAST)
 def product(left, first, across, down, right, start, out, to, shape):
     """Fill a matrix with the product of two, all within flat arrays.
 
@@ -100,7 +106,7 @@ def product(left, first, across, down, right, start, out, to, shape):
             row0 += width
 
 
-@njit(**INNER, fastmath=FAST)
+@njit(**PART, fastmath=FAST)
 def products(left, first, right, start, out, to, shape):
     """Fill a matrix with the products of the rows of two, all within flat arrays.
 
@@ -118,7 +124,7 @@ def products(left, first, right, start, out, to, shape):
             out[to + i * n_right + j] = total
 
 
-@njit(**INNER, fastmath=FAST)
+@njit(**PART, fastmath=FAST)
 def quadratic(matrix, work, w, out, dim):
     """Fill ``out = matrix @ w`` and return ``w @ matrix @ w``."""
     form = 0.0

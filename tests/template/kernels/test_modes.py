@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sktem.template.kernels import flow, products
 from sktem.template.kernels import modes as kernels
 from sktem.template.kernels.modes import Levels, ModeValues, modes, room_of_maps
 from tests.oracles import for_python
@@ -178,3 +179,12 @@ def test_modes_of_images_beyond_all_measure():
     assert np.isfinite(Z).all() and np.isfinite(log_det).all()
     assert rss[0] == np.inf
     np.testing.assert_array_equal(Z[2], alone[0])
+
+
+@pytest.mark.parametrize("module", [kernels, flow, products])
+def test_fast_functions_are_compiled_in_their_callers_only(module):
+    """Else a process that compiles them has other last digits than the ones after."""
+    options = [getattr(f, "targetoptions", {}) for f in vars(module).values()]
+    inner = [o for o in options if o.get("fastmath") and o.get("no_cpython_wrapper")]
+    assert inner
+    assert all(o.get("forceinline") for o in inner)
