@@ -30,6 +30,8 @@ class Threshold(NamedTuple):
         Share of draws from the fitted mixture below the level "auto".
     least : float
         Share of the rows below it, at least.
+    most : float
+        Share of the rows below it, at most.
     draws : int
         How many of them are made.
     recent : int
@@ -41,6 +43,7 @@ class Threshold(NamedTuple):
 
     share: float = 0.02
     least: float = 0.01
+    most: float = 0.25
     draws: int = 10_000
     recent: int = 4096
     excess: float = 1.5
@@ -66,7 +69,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         100 rows drawn from the fitted mixture have, moved and scaled so that the
         quartiles of the draws are those of the data, each row under the mixture without
         it: few rows give no threshold that new rows cannot reach. A hundredth of the
-        rows at least are below it.
+        rows at least are below it, unless they are all alike, and a quarter at most.
     covariance_type : {"full", "tied", "diag"}, default="full"
         One matrix each, one matrix for all, or no correlations.
     shrinkage : float, default=0.2
@@ -240,7 +243,8 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         lowest_own, low, middle, high = quantiles
         # Shrunk covariances are wider than the rows, which are thus denser than draws.
         narrower = (high - low) / max(of_draws[2] - of_draws[0], 1e-300)
-        return float(max(middle - narrower * (of_draws[1] - lowest), lowest_own))
+        level = float(max(middle - narrower * (of_draws[1] - lowest), lowest_own))
+        return _below_most(level, self._scores(X))
 
     def _warn_of_new_rows(self, X, meant):
         """Warn if far more new rows than intended will be below the threshold.
@@ -336,3 +340,18 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
             -1 for outliers, 1 for others.
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
+
+
+def _below_most(level, scores):
+    """Return a level that most rows reach, also where they are alike.
+
+    Without quartiles that differ, it is below the score that all but two in a hundred
+    reach.
+    """
+    quarter = np.quantile(scores, THRESHOLD.most, method="lower")
+    slack = 1e-6 * (1 + abs(quarter))
+    if level < quarter - slack:
+        return level
+    usual = np.quantile(scores, THRESHOLD.share, method="lower")
+    lower = scores[scores < usual - slack]
+    return float((usual + lower.max()) / 2 if len(lower) else usual - 1)

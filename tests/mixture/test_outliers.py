@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktem import MixtureOutlierDetector
 from sktem.exceptions import FitWarning
+from sktem.mixture import outliers
 from sktem.mixture.left_out import Components, left_out_scores
 
 
@@ -176,3 +177,34 @@ def test_thresholds_of_few_rows_hold_for_new_rows():
     assert abs(told - share) < 4 * np.sqrt(share * (1 - share) / len(few))
     detector.fit(rng.normal(size=(1500, 20)))  # enough rows: no warning
     assert (detector.predict(new) == -1).mean() < 0.1
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+@pytest.mark.parametrize("n, d", [(400, 2), (200, 3), (300, 1), (100, 4)])
+def test_rows_that_most_are_like_are_no_outliers(n, d, learn):
+    """Scores of most rows are the same, so that they have no quartiles."""
+    X = np.ones((n, d))
+    X[0] = 0.0
+    detector = getattr(MixtureOutlierDetector(random_state=0), learn)(X)
+    assert (detector.predict(X) < 0).tolist() == [True] + [False] * (n - 1)
+    rng = np.random.default_rng(0)
+    common = rng.random((n, d)) < 0.1  # zeros are more than half of the entries
+    binary = getattr(MixtureOutlierDetector(random_state=0), learn)(common * 1.0)
+    assert (binary.predict(common * 1.0) < 0).mean() <= 0.1
+    assert binary.predict(np.zeros((1, d))) == 1
+
+
+def test_rows_that_are_all_alike_are_no_outliers():
+    X = np.full((50, 2), 3.0)
+    detector = MixtureOutlierDetector(random_state=0).fit(X)
+    assert (detector.predict(X) == 1).all()
+    assert (detector.predict(X + 1) == -1).all()
+
+
+def test_levels_of_rows_that_differ_are_as_they_were(monkeypatch):
+    for seed in range(5):
+        X = np.random.default_rng(seed).normal(size=(300, 2))
+        level = MixtureOutlierDetector(random_state=0).fit(X).offset_
+        monkeypatch.setattr(outliers, "_below_most", lambda level, scores: level)
+        assert MixtureOutlierDetector(random_state=0).fit(X).offset_ == level
+        monkeypatch.undo()
