@@ -103,7 +103,8 @@ def validate_data(estimator, X="no_validation", *args, **kwargs):
         X = without_mask(X)
     text_is_meant = kwargs.get("skip_check_array", False)
     if not text_is_meant and (names := text_columns(X)):
-        has_dates = any(np.asarray(X[name]).dtype.kind in "mM" for name in names)
+        kinds = [str(X[name].dtype).lower() for name in names]
+        has_dates = any(kind.startswith(("date", "time")) for kind in kinds)
         raise _text_error(estimator, names, has_dates)
     frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
     if BY_PROTOCOL and frame and not hasattr(X, "iloc"):

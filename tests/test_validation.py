@@ -1,6 +1,7 @@
 """Columns of text are named by the message that refuses them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -120,3 +121,15 @@ def test_objects_and_lists(estimator):
             clone(estimator).fit(rows)
     with pytest.raises(ValueError, match="contains NaN"):
         RobustPoissonRegressor().fit(objects[[0, 1]], [0, 1])
+
+
+def test_dates_with_and_without_zones_get_the_same_advice():
+    days = pd.date_range("2020-01-01", periods=30)
+    for column in (days, days.tz_localize("UTC"), days - days[0]):
+        frame = pd.DataFrame({"when": column, "x": np.arange(30.0)})
+        with pytest.raises(ValueError, match=r"\['when'\].*dates for example as"):
+            StochasticEMGaussianMixture().fit(frame)
+    words = pd.DataFrame({"word": ["a", "b"] * 15, "x": np.arange(30.0)})
+    with pytest.raises(ValueError) as error:
+        StochasticEMGaussianMixture().fit(words)
+    assert "dates" not in str(error.value)
