@@ -95,6 +95,28 @@ def test_solvers_whose_statistics_are_means_and_many_rows_are_silent():
         em.fit(X, sample_weight=weights)
 
 
+def test_rows_that_are_read_in_order(tmp_path):
+    pyarrow, parquet = (pytest.importorskip(f"pyarrow{p}") for p in ("", ".parquet"))
+    path = tmp_path / "rows.parquet"
+    for n, batch_size, is_told in ((60, 5, True), (5000, 500, False)):
+        y, x = two_lines(n).T
+        parquet.write_table(pyarrow.table({"y": y, "x": x}), path)
+        options = {"solver": "vrttem", "sampling": "shuffle", "batch_size": batch_size}
+        told = [
+            len(fitted(TwoLines(), path, random_state=seed, **options)[1])
+            for seed in range(6)
+        ]
+        assert any(told) == is_told
+
+
+def test_rows_on_dask():
+    pytest.importorskip("distributed")
+    array = pytest.importorskip("dask.array")
+    X = array.from_array(two_lines(600), chunks=(200, 2))
+    em = StochasticEM(TwoLines(), solver="vrttem", random_state=0).fit(X)
+    assert np.isfinite(em.score(X.compute()))
+
+
 def test_a_model_with_a_projection_is_left_alone():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 1)) + rng.normal(size=(60, 4))
