@@ -31,6 +31,11 @@ class ConditionalDoubts(NamedTuple):
     scale : float
         Standard deviation of an input over the one that its quartiles have under a
         normal density. A log-normal column of scale 1 has 2.
+    ends : float
+        Share of the rows at either end that are the few.
+    few : float
+        Standard deviation of an input over the one that it has with these rows moved
+        to where they begin.
     kurtosis : float
         Mean fourth power of the errors of an output, in standard deviations. Normal
         errors have 3, exponential ones 9.
@@ -40,6 +45,8 @@ class ConditionalDoubts(NamedTuple):
     """
 
     scale: float = 3.0
+    ends: float = 0.02
+    few: float = 1.5
     kurtosis: float = 20.0
     less_likely: float = 0.5
 
@@ -76,8 +83,11 @@ class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEst
 
     def _warn_of_tails(self, X, scale):
         """Warn of inputs whose scales depend on a few rows."""
-        spread = np.subtract(*np.quantile(X, [0.75, 0.25], axis=0)) / 1.349
-        heavy = np.flatnonzero((spread > 0) & (scale > DOUBTS.scale * spread))
+        shares = [DOUBTS.ends, 0.25, 0.75, 1 - DOUBTS.ends]
+        low, first, third, high = np.quantile(X, shares, axis=0)
+        spread, inner = (third - first) / 1.349, np.clip(X, low, high).std(axis=0)
+        is_far = (spread > 0) & (scale > DOUBTS.scale * spread)
+        heavy = np.flatnonzero(is_far & (scale > DOUBTS.few * inner))
         if len(heavy):
             names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))[heavy]
             warn_user(

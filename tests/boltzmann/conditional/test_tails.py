@@ -15,7 +15,13 @@ ORDINARY = {
     "t(5)": lambda rng, n: rng.standard_t(5, (n, 3)),
     "counts": lambda rng, n: rng.poisson(0.7, (n, 3)).astype(float),
     "rare": lambda rng, n: (rng.random((n, 3)) < 0.02).astype(float),
+    "mostly zero": lambda rng, n: rng.permuted(mostly_zero(n), axis=0),
 }
+
+
+def mostly_zero(n):
+    """Return columns as of pixels near an edge, whose quartiles hardly differ."""
+    return np.repeat(np.maximum(np.arange(n) / n - 0.74, 0)[:, None], 3, axis=1)
 
 
 def classified(X, rng):
