@@ -72,6 +72,7 @@ def target(rng, noise):
     return X, means, means + noise(rng, X)
 
 
+@pytest.mark.filterwarnings("ignore:The mean of output")  # of three units
 @pytest.mark.parametrize(
     "noise",
     [
