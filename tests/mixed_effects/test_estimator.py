@@ -675,7 +675,7 @@ def test_criteria(bolus):
     assert bolus.bic() == pytest.approx(deviance + 5 * np.log(30))
     with pytest.raises(ValueError, match=r"method must be one of \['auto', 'imp"):
         bolus.log_likelihood(method="laplace")
-    with pytest.raises(ValueError, match=r"method must be one of \['importance'"):
+    with pytest.raises(ValueError, match=r"method must be one of \['linearized'"):
         bolus.standard_errors("sandwich")
 
 
