@@ -122,9 +122,8 @@ class ComponentDisplay:
         rows = labels = None
         if X is not None:
             rows = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
-            rows = rows[:: max(1, len(rows) // MOST_POINTS)]
-            labels = model.predict(rows, params)
-            rows = rows[:, chosen]
+            few = slice(None, None, max(1, len(rows) // MOST_POINTS))
+            rows, labels = rows[few, chosen], np.asarray(estimator.predict(X))[few]
         display = cls(
             params.weights,
             gaussian.means[:, chosen],

@@ -47,6 +47,10 @@ def test_chosen_columns_and_other_components():
     np.testing.assert_allclose(display.means, mixture.params_.means[:, [2, 0]])
     with pytest.raises(ValueError, match="pair of columns"):
         ComponentDisplay.from_estimator(mixture, columns=["a"])
+    with pytest.raises(ValueError, match="feature names"):
+        ComponentDisplay.from_estimator(mixture, frame[["c", "b", "a"]])
+    display = ComponentDisplay.from_estimator(mixture, frame)
+    np.testing.assert_array_equal(display.labels, mixture.predict(frame))
     counts = np.random.default_rng(0).poisson(3.0, size=(50, 2))
     poisson = StochasticEMMixture(2, emission="poisson", random_state=0).fit(counts)
     with pytest.raises(TypeError, match="Poisson are no ellipses"):
