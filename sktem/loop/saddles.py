@@ -185,11 +185,9 @@ def left_saddle(
     except NoParametersError:
         return None  # of draws
     state.interrupted = trial.interrupted
-    last = state.history.objective[-1] if np.isnan(state.objective) else state.objective
-    if not trials.rises(trial, last):
+    if not trials.rises(trial, _last_objective(state)):
         return None
-    state.params = trial.params
-    state.solver.s = state.solver.S_tts = trial.solver.s
+    _take_over(trial, state)
     return full_passes(settings, EXACT, settings.max_passes)
 
 
@@ -248,17 +246,26 @@ def left_edge(
         if not any(part.any() for part in grows):
             return None
         _, trial = after_pass(grows)
-    state.interrupted = trial.interrupted
-    last = state.history.objective[-1] if np.isnan(state.objective) else state.objective
+    state.interrupted, last = trial.interrupted, _last_objective(state)
     gained = np.nan if trial.interrupted else trial.history.objective[0] - last
     if not gained > rounding_of(last):
         return None
     state.edges_left += 1
-    state.params = trial.params
-    state.solver.s = state.solver.S_tts = trial.solver.s
+    _take_over(trial, state)
     if state.accelerated:
         return settings
     return full_passes(settings, EXACT, settings.max_passes)
+
+
+def _last_objective(state):
+    """Return the objective at which a run has ended."""
+    return state.history.objective[-1] if np.isnan(state.objective) else state.objective
+
+
+def _take_over(trial, state):
+    """Continue a run from where a trial has ended."""
+    state.params = trial.params
+    state.solver.s = state.solver.S_tts = trial.solver.s
 
 
 def _normalised(shares):
