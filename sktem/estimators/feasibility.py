@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.estimators.fit_warnings import warn_user
-from sktem.estimators.peers import is_better
+from sktem.estimators.peers import sure_gain
 from sktem.exceptions import FitWarning
 from sktem.models.base import LatentModel, average_statistics
 from sktem.rows.held import carrier_of
@@ -73,17 +73,21 @@ def warn_of_left_set(
     if not (weights[learned].any() and weights[judged].any()):
         return
     rows, best = carrier.take(learned), start
-    for _ in range(rule.passes):
-        Z = model.annotate(model.posterior(rows, best), best)
-        s = average_statistics(model, rows, Z, weights[learned], best)
-        best = model.maximize(s, best)
-    others = carrier.take(judged)
-    gains = model.log_likelihood(others, best) - model.log_likelihood(others, params)
-    shares = weights[judged] / weights[judged].sum()
-    if is_better(gains, shares, rule.nats, rule.errors):
+    try:
+        with np.errstate(all="ignore"):
+            for _ in range(rule.passes):
+                Z = model.annotate(model.posterior(rows, best), best)
+                s = average_statistics(model, rows, Z, weights[learned], best)
+                best = model.maximize(s, best)
+            others, fits = carrier.take(judged), (params, best)
+            levels = rule.nats, rule.errors
+            gain = sure_gain(model, others, weights[judged], *fits, *levels)
+    except (ArithmeticError, ValueError):  # of few rows: the fit is not lost for it
+        return
+    if gain is not None:
         warn_user(
             f"After {rule.passes} passes of solver='em' from the same start rows are "
-            f"{shares @ gains:.2g} nats more likely than under this fit. Statistics of "
+            f"{gain:.2g} nats more likely than under this fit. Statistics of "
             f"{type(settings.solver).__name__} are differences, which no data need "
             f"have (a weight below 0), and {type(model).__name__} has no method "
             "project, which says so. Write it, or take solver='em' or a larger "

@@ -18,6 +18,7 @@ __all__ = [
     "is_better",
     "judged_rows",
     "ridge_errors",
+    "sure_gain",
     "warn_of_means",
 ]
 
@@ -75,6 +76,32 @@ def is_better(gains, shares, least, errors) -> bool:
     mean = gains @ shares
     error = np.sqrt(shares**2 @ (gains - mean) ** 2)
     return bool(mean > max(least, errors * error))
+
+
+def sure_gain(model, rows, weights, params, others, least, errors) -> float | None:
+    """Return the mean gain of rows under other parameters, None unless it is sure.
+
+    Parameters
+    ----------
+    model : LatentModel
+        Model with ``log_likelihood``.
+    rows : array-like
+        Rows.
+    weights : ndarray of shape (n,)
+        Their weights.
+    params, others : object
+        Parameters, and those that are to be better.
+    least, errors : float
+        What the gain is above, see `is_better`.
+
+    Returns
+    -------
+    float or None
+        Nats of a row.
+    """
+    gains = model.log_likelihood(rows, others) - model.log_likelihood(rows, params)
+    shares = weights / weights.sum()
+    return shares @ gains if is_better(gains, shares, least, errors) else None
 
 
 def judged_rows(*columns, rule: PeerRule = PEERS):

@@ -325,8 +325,7 @@ class StochasticEM(LoopEstimator):
 
         state = self._fit(settings, X, sample_weight, new_run, finish=finish)
         self._warn(state, settings)
-        for start in starts:
-            warn_of_left_set(settings, X, sample_weight, start, state.params)
+        warn_of_left_set(settings, X, sample_weight, starts[0], state.params)
         return self
 
     def _fitted_attributes(self, settings, state, X):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.estimators.fit_warnings import warn_user
-from sktem.estimators.peers import is_better
+from sktem.estimators.peers import sure_gain
 from sktem.exceptions import FitWarning
 from sktem.mixture.short_runs import SHORT_RUNS, short_run
 from sktem.rows.held import carrier_of
@@ -84,15 +84,16 @@ def warned_of_start(
         model, rows, weights[learned], (None,) * 3, random, "kmeans"
     )
     run = short_run(model, rows, start, weights[learned], rule.passes)
+    if not run.is_sound:
+        return False
     others = np.asarray(carrier.take(judged), dtype=np.float64)
-    gains = model.log_likelihood(others, run.params)
-    gains = gains - model.log_likelihood(others, params)
-    shares = weights[judged] / weights[judged].sum()
-    if not (run.is_sound and is_better(gains, shares, rule.nats, rule.errors)):
+    fits = params, run.params
+    gain = sure_gain(model, others, weights[judged], *fits, rule.nats, rule.errors)
+    if gain is None:
         return False
     warn_user(
         f"Under a short run from init_params='kmeans' rows that it has not seen are "
-        f"{shares @ gains:.2g} nats more likely than under this fit, whose start has "
+        f"{gain:.2g} nats more likely than under this fit, whose start has "
         "led to a lower maximum, or to a saddle, as where components start close "
         "together. Leave out means_init and precisions_init, take other ones, or "
         "increase n_init where starts are random.",

@@ -95,6 +95,23 @@ def test_solvers_whose_statistics_are_means_and_many_rows_are_silent():
         em.fit(X, sample_weight=weights)
 
 
+class NeedsManyRows(TwoLines):
+    """A model that raises where the comparison has only some of the rows."""
+
+    def mean_statistics(self, X, Z, sample_weight=None):
+        if len(X) == 2048:
+            raise np.linalg.LinAlgError("too few rows")
+        return super().mean_statistics(X, Z, sample_weight)
+
+
+def test_a_fit_is_not_lost_where_the_comparison_fails():
+    X = two_lines(5000)
+    em, caught = fitted(NeedsManyRows(), X, solver="vrttem", random_state=0)
+    assert not caught
+    plain, _ = fitted(TwoLines(), X, solver="vrttem", random_state=0)
+    np.testing.assert_array_equal(em.params_.slopes, plain.params_.slopes)
+
+
 def test_rows_that_are_read_in_order(tmp_path):
     pyarrow, parquet = (pytest.importorskip(f"pyarrow{p}") for p in ("", ".parquet"))
     path = tmp_path / "rows.parquet"
