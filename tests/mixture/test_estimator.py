@@ -65,6 +65,31 @@ def test_weights_are_repetition(kind, solver):
     assert_different(plain, weighted)
 
 
+@pytest.mark.parametrize("solver", ["iem", "vrttem", "fittem"])
+def test_weighted_solvers_have_the_weighted_fixed_point(solver):
+    X = two_clusters(100)
+    weights = np.random.default_rng(1).integers(1, 5, size=100).astype(float)
+    em = mixture(max_iter=400).fit(X, sample_weight=weights)
+    other = mixture(max_iter=150, solver=solver, batch_size=25, init_params=by_sign)
+    other.fit(X, sample_weight=weights)
+    order = [np.argsort(fit.means_[:, 0]) for fit in (other, em)]
+    for name in ("weights_", "means_", "covariances_"):
+        value, expected = getattr(other, name), getattr(em, name)
+        assert_allclose(value[order[0]], expected[order[1]], atol=1e-8)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_comes_to_the_optimum_of_em(solver):
+    X = two_clusters(2000)
+    best = mixture(max_iter=300).fit(X).score(X)
+    fit = mixture(solver=solver, max_iter=60).fit(X)
+    # Draws and batches leave noise; statistics of 1000 rows have it at 1 / 1000.
+    assert best - 2e-3 < fit.score(X) <= best + 1e-9
+    assert fit.n_iter_ <= 60
+    start = mixture(max_iter=0, init_params="random").fit(X).score(X)
+    assert start < best - 0.1
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_zero_weights_are_removal(solver):
     X = two_clusters()

@@ -6,8 +6,9 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -22,6 +23,22 @@ def three_clusters(n=300, seed=0):
     rng = np.random.default_rng(seed)
     centres = np.array([[0.0, 0.0], [80.0, 0.0], [0.0, 8.0]])
     return rng.normal(size=(n, 2)) * [10, 1] + centres[np.arange(n) % 3]
+
+
+def test_pipeline():
+    X = three_clusters()
+    pipeline = make_pipeline(
+        StandardScaler(), StochasticEMGaussianMixture(3, random_state=0)
+    ).fit(X)
+    scaled = StandardScaler().fit_transform(X)
+    alone = StochasticEMGaussianMixture(3, random_state=0).fit(scaled)
+    assert_same(pipeline[-1], alone)
+    assert_array_equal(pipeline.predict(X), alone.predict(scaled))
+    assert_array_equal(pipeline.score_samples(X), alone.score_samples(scaled))
+    labels = pipeline.fit_predict(X)
+    assert_array_equal(labels, alone.predict(scaled))
+    # The clusters are those that the data were made of.
+    assert len({(a, b) for a, b in zip(labels, np.arange(300) % 3, strict=True)}) == 3
 
 
 def test_grid_search_in_two_processes():
@@ -44,6 +61,18 @@ def test_grid_search_in_two_processes():
     assert found[1].best_params_["mixture__n_components"] == 3
     assert np.isfinite(found[1].cv_results_["mean_test_score"]).all()
     assert_same(found[0].best_estimator_[-1], found[1].best_estimator_[-1])
+
+
+def test_grid_search_agrees_with_scikit_learn():
+    X = three_clusters()
+    scores = [
+        GridSearchCV(
+            make(random_state=0, tol=1e-3), {"n_components": [1, 2, 3]}, cv=3
+        ).fit(X)
+        for make in (StochasticEMGaussianMixture, GaussianMixture)
+    ]
+    ours, theirs = (search.cv_results_["mean_test_score"] for search in scores)
+    assert_allclose(ours, theirs, rtol=1e-8)
 
 
 def test_search_over_the_parts_of_a_solver():
@@ -149,6 +178,22 @@ def test_metadata_routing():
         chunks = clone(alone).set_partial_fit_request(sample_weight=True)
         chunks.partial_fit(scaled, sample_weight=weights)
     assert np.abs(plain.means_ - weighted.means_).max() > 1e-6
+
+
+def test_html_repr():
+    mixture = StochasticEMGaussianMixture(3, solver=VRTTEM(rho=0.1), random_state=0)
+    for one in (mixture, mixture.fit(three_clusters())):
+        html = one._repr_html_()
+        assert "StochasticEMGaussianMixture" in html
+        assert "VRTTEM" in html
+        assert "n_components" in html
+    assert "Fitted" in html
+
+
+def test_repr_shows_what_was_changed():
+    mixture = StochasticEMGaussianMixture(3, tol=0.1, solver="fittem")
+    text = "StochasticEMGaussianMixture(n_components=3, solver='fittem', tol=0.1)"
+    assert " ".join(repr(mixture).split()) == text
 
 
 def test_fits_in_threads_do_not_disturb_each_other():

@@ -217,6 +217,16 @@ def drifting(seed=0):
     return X
 
 
+def test_a_constant_step_forgets():
+    X = drifting()
+    mixture = streamed(X, 500, step_size=0.3)
+    last = X[20 * BATCH :]
+    # What is left of the past is 0.7 ** 20 of a distance of ten.
+    error = (mixture.means_[0, 0] - last.mean()) / np.sqrt(0.3 / 1.7 / BATCH)
+    assert abs(error) < 4.5 + 10 * 0.7**20 / np.sqrt(0.3 / 1.7 / BATCH)
+    assert mixture.covariances_[0, 0, 0] == pytest.approx(1.0, abs=0.2)
+
+
 def test_a_decreasing_step_averages():
     X = drifting()
     with pytest.warns(FitWarning, match="by 5.* random order"):

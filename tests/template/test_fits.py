@@ -13,7 +13,8 @@ from sktem import (
     DeformableTemplateEstimator,
     DeformableTemplatePrior,
 )
-from sktem.e_step.random import seed_sequence
+from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.e_step.row_random import BATCH, PASS
 from sktem.exceptions import FitWarning
 from sktem.models import DeformableTemplateModel, ImageGrid
 from sktem.samplers import DeformationMALA
@@ -119,6 +120,52 @@ def test_recovers_two_templates():
 
 
 # ------------------------------------------------------------------------------ twins
+
+
+def saem_by_hand(X, gammas, first_pass, **settings):
+    """Return the parameters of SAEM with MALA, from the parts of the model.
+
+    With `first_pass`, statistics start from a pass without an M-step, as those of the
+    solvers do that fill a memory.
+    """
+    start = template(max_iter=0, **settings).fit(X)
+    model = start._template_settings().model(start.grid_, float(len(X)))
+    Y = (X - start.offset_) / start.scale_
+    generators, sampler = spawn_generators(start.random_state), DeformationMALA()
+    params = model.params_of(Y, np.ones((len(X), 1)))
+    Z, s = sampler.start(model, Y, params, None), None
+    steps = [None, *gammas] if first_pass else gammas
+    for k, gamma in enumerate(steps, start=1 - first_pass):
+        purpose = BATCH if first_pass and k else PASS
+        of_rows = generators.of_rows(purpose, k, np.arange(len(Y)))
+        Z, _ = sampler.draw(model, Y, Z, params, of_rows)
+        new = model.mean_statistics(Y, Z[:, 0])
+        s = new if s is None else s + gamma * (new - s)
+        if gamma is not None:
+            params = model.maximize(s, params)
+    return params
+
+
+@pytest.mark.parametrize("sampling", ["fixed", "shuffle"])
+def test_full_batches_of_isaem_are_saem(images, sampling):
+    """The same generators, the same trajectory, to rounding; by hand and from both."""
+    settings = {"sampling": sampling, "step_size": Constant(0.5)}
+    saem, isaem = {"solver": "saem"}, {"solver": "isaem", "batch_size": 40}
+    for steps in (1, 2, 4):
+        for solver, passes in ((saem, steps), (isaem, steps + 1)):
+            fitted = template(**solver, **settings, max_iter=passes)
+            fitted.fit(images)
+            expected = saem_by_hand(images, [0.5] * steps, solver is isaem)
+            np.testing.assert_allclose(
+                fitted.coefficients_, expected.coefficients, rtol=1e-7, atol=1e-8
+            )
+            np.testing.assert_allclose(
+                fitted.covariances_, expected.covariances, rtol=1e-8, atol=1e-10
+            )
+            found = fitted.noise_variances_ / fitted.scale_**2
+            np.testing.assert_allclose(found, expected.noise_variances, rtol=1e-8)
+    other = saem_by_hand(images, [0.5] * 4, False)
+    assert np.abs(other.coefficients - expected.coefficients).max() > 1e-3
 
 
 @pytest.mark.parametrize(
