@@ -56,8 +56,10 @@ def warn_of_left_set(
         Rows.
     sample_weight : ndarray or None
         Their weights.
-    start, params : object
-        Parameters at the start and at the end of the fit.
+    start : callable
+        Returns the parameters at the start of the fit.
+    params : object
+        Parameters at its end.
     rule : ShortEM
         The short run.
     """
@@ -72,7 +74,7 @@ def warn_of_left_set(
     weights = np.ones(len(carrier)) if sample_weight is None else sample_weight
     if not (weights[learned].any() and weights[judged].any()):
         return
-    rows, best = carrier.take(learned), start
+    rows, best = carrier.take(learned), start()
     try:
         with np.errstate(all="ignore"):
             for _ in range(rule.passes):

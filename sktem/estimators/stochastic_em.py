@@ -303,20 +303,26 @@ class StochasticEM(LoopEstimator):
         X, sample_weight = self._validate(X, sample_weight, reset=True)
         batch_size = self._batch_size_of(X)
         settings = self._settings(self.model, batch_size=batch_size)
-        warm = self.warm_start and hasattr(self, "params_")
+        before = getattr(self, "params_", None) if self.warm_start else None
+
+        def start():
+            generators = spawn_generators(self.random_state)
+            if before is not None:
+                return before, generators
+            rows = _rows_of_start(X, generators)
+            return self.model.initial_params(
+                rows, generators.initialisation
+            ), generators
+
         starts = []
 
         def new_run(progress):
-            generators = spawn_generators(self.random_state)
-            params = (
-                self.params_
-                if warm
-                else self.model.initial_params(
-                    _rows_of_start(X, generators), generators.initialisation
-                )
-            )
-            starts.append(params)
-            return RunState(params, generators)
+            starts.append(start())
+            return RunState(*starts[0])
+
+        def first_params():
+            # A fit that goes on from a checkpoint has not made its start again.
+            return (starts[0] if starts else start())[0]
 
         def finish(state):
             self._stream = None
@@ -325,7 +331,7 @@ class StochasticEM(LoopEstimator):
 
         state = self._fit(settings, X, sample_weight, new_run, finish=finish)
         self._warn(state, settings)
-        warn_of_left_set(settings, X, sample_weight, starts[0], state.params)
+        warn_of_left_set(settings, X, sample_weight, first_params, state.params)
         return self
 
     def _fitted_attributes(self, settings, state, X):
