@@ -15,6 +15,7 @@ import numpy as np
 from sktem.emissions.base import Emission
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.directions import elliptical_directions, moved_fields
+from sktem.emissions.few_alike import few_alike
 from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.marginals import Marginal
 from sktem.emissions.patterns import grouped
@@ -27,6 +28,7 @@ __all__ = [
     "completed_moments",
     "conditional_moments",
     "conditional_variances",
+    "dense_moments",
     "distances",
     "fill_draws",
     "fill_means",
@@ -145,9 +147,8 @@ def distances(covariance_type, X, params):
             marginal.factors,
         )
     if len(groups.rows):
-        _group_kernels().group_distances(
-            X, groups.rows, groups.starts, *by_state(params), squares, log_dets
-        )
+        few = few_alike(X, groups, params).distances()
+        squares[groups.rows], log_dets[groups.rows] = few
     return squares, log_dets, counts
 
 
@@ -156,21 +157,6 @@ def observed_block(X, pattern):
     whole = isinstance(pattern.rows, slice)
     rows = X if whole else X.take(pattern.rows, axis=0)
     return rows.take(pattern.observed, axis=1) if len(pattern.missing) else rows
-
-
-def by_state(params):
-    """Return centre, means and covariances with the state as the last axis."""
-    K, d = params.means.shape
-    stack = np.broadcast_to(params.covariances, (K, d, d))
-    means = plain((params.means - params.centre).T)
-    covariances = plain(np.moveaxis(stack, 0, 2))
-    return plain(params.centre), means, covariances
-
-
-@functools.cache
-def _group_kernels():
-    """Return the compiled loops over rows with few of their pattern."""
-    return import_module("sktem.emissions.kernels.groups")
 
 
 @functools.cache
@@ -216,7 +202,7 @@ def completed_moments(covariance_type, X, R, params, U=None):
     d = params.means.shape[1]
     W = R if U is None else R * U
     if covariance_type in DENSE:
-        first, second = _dense_moments(X, R, W, params)
+        first, second = dense_moments(X, R, W, params)
     elif all_observed(X):
         return complete_moments(covariance_type, X, W, params)[1:]
     else:
@@ -249,7 +235,7 @@ def _packed(covariance_type, second):
     return second.sum(axis=1)[: structure.n_moments]
 
 
-def _dense_moments(X, R, W, params):
+def dense_moments(X, R, W, params):
     """Return first and second moments with all products of columns."""
     K, d = params.means.shape
     means = params.means - params.centre
@@ -267,12 +253,8 @@ def _dense_moments(X, R, W, params):
         m1, m2 = marginal.completed(means, mass, m1, m2, row_mass)
         first, second = first + m1, second + m2
     if len(groups.rows):
-        m1, m2 = np.zeros((d, K)), np.zeros((d, d, K))
-        weights = plain(R), plain(W)
-        places = groups.rows, groups.starts
-        X = plain(X)
-        _group_kernels().group_moments(X, *weights, *places, *by_state(params), m1, m2)
-        first, second = first + m1.T, second + np.moveaxis(m2, 2, 0)
+        m1, m2 = few_alike(X, groups, params).moments(R, W)
+        first, second = first + m1, second + m2
     return first, second
 
 
@@ -306,10 +288,7 @@ def fill_means(covariance_type, X, R, params):
                 total = total + shares * fill.expected(rows, mean, k)
             filled[np.asarray(pattern.rows)[:, None], holes] = total
     if len(groups.rows):
-        shares = plain(R)
-        places = groups.rows, groups.starts
-        X = plain(X)
-        _group_kernels().group_means(X, shares, *places, *by_state(params), filled)
+        filled[groups.rows] = few_alike(X, groups, params).averages(R)
     return filled
 
 

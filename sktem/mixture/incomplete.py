@@ -18,11 +18,12 @@ from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.elliptical import (
     DENSE,
     ROWS_OF_GROUP,
-    by_state,
     completed_moments,
+    dense_moments,
     distances,
     observed_block,
 )
+from sktem.emissions.few_alike import FewHoles, by_state
 from sktem.emissions.gaussian_moments import split_moments
 from sktem.emissions.kernels.groups import group_expected
 from sktem.emissions.marginals import DiagonalMarginal, Marginal
@@ -186,7 +187,7 @@ def _few_alike(X, weights, groups, params, components):
     if not len(groups.rows):
         second = np.zeros((K, d, d) if dense else (K, d))
         return (np.zeros(K), np.zeros((K, d)), second), 0.0
-    if dense:
+    if dense and not FewHoles.of(X, groups, components):
         sums = np.zeros(K), np.zeros((d, K)), np.zeros((d, d, K))
         row_weights = np.ones(len(X)) if weights is None else plain(weights)
         value = group_expected(
@@ -202,6 +203,8 @@ def _few_alike(X, weights, groups, params, components):
     X, part = X[groups.rows], None if weights is None else weights[groups.rows]
     R, values = _shares(X, None, params, components)
     R, value = (R, values.sum()) if part is None else (R * part[:, None], part @ values)
+    if dense:
+        return (R.sum(axis=0), *dense_moments(X, R, R, components)), value
     first, second = completed_moments("diag", X, R, components)
     return (R.sum(axis=0), first, second.reshape(K, d)), value
 
