@@ -7,8 +7,10 @@ from scipy.stats import multivariate_normal
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
+from sktem.evaluation import sampling_importance_resampling
 from sktem.mixed_effects.differences import numerical_hessian
 from sktem.mixed_effects.effects import matched, numbered
+from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 
 
 def line(**settings):
@@ -185,6 +187,29 @@ def test_warfarin_at_the_published_estimates(shared_data):
     assert -2 * value - constant == pytest.approx(310.079, abs=0.03)
     found = population.individual_parameters(data, by_occasion=True)
     assert found["CL"].shape == (20,)
+
+
+def test_resampling_takes_few_points(shared_data, monkeypatch):
+    """All draws of parameters have nearly the same error of integration."""
+    fit = NonlinearMixedEffectsRegressor(
+        OneCompartment("first-order"),
+        parameters={"CL": 0.17, "V": 8.6, "KA": 1.2},
+        residual_error="proportional",
+        occasions={"OCC": "CL"},
+        random_state=0,
+    ).fit(read_nonmem(shared_data("pk/warfarin_iov.csv.gz")))
+    errors, n = fit.standard_errors(), len(fit.groups_)
+    log_conditional, counts = NonlinearMixedEffectsModel.log_conditional, []
+
+    def counting(self, X, Z, params):
+        counts.append(Z.size // Z.shape[-1] // n)
+        return log_conditional(self, X, Z, params)
+
+    monkeypatch.setattr(NonlinearMixedEffectsModel, "log_conditional", counting)
+    drawn = sampling_importance_resampling(fit, 100, 50, random_state=0)
+    assert sum(counts) / 100 < 1000
+    for name in ("V", "KA", "b"):
+        assert drawn[name].std() == pytest.approx(errors[name], rel=0.4)
 
 
 def test_order_of_occasions():

@@ -8,15 +8,14 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sktem.e_step.random import seed_sequence
-from sktem.mixed_effects.ascent import Resolution, ascend
+from sktem.mixed_effects.ascent import Resolution, ascend, likelihood_at
 from sktem.mixed_effects.checks.rows import fitted_of
-from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.summary import estimates_by_name
 from sktem.progress import counted
 
 __all__ = ["bootstrap", "sampling_importance_resampling"]
 
-#: How finely the likelihood of a bootstrap sample is integrated, and its Newton steps.
+#: How finely likelihoods are integrated, and the Newton steps of a bootstrap sample.
 FINE, STEPS = Resolution(per_subject=1000, most=9), 40
 
 
@@ -198,8 +197,9 @@ def _log_posterior(fitted, params):
     """Return the log-likelihood and the log-prior of parameters, -inf where none."""
     if np.linalg.eigvalsh(params.omega)[0] <= 0:
         return -np.inf
-    value = fitted.at(params).log_likelihood("auto", 300, "auto")[0]
-    return value + log_prior(fitted.vector, params)[0]
+    modes = fitted.modes()[0]
+    # The same nodes or draws for all: their errors are alike.
+    return likelihood_at(fitted.model, fitted.rows, params, modes, 0, FINE).value
 
 
 def _checked(fitted, count):
