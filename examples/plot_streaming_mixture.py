@@ -87,7 +87,9 @@ print(f"{title}: {len(X)} rows in chunks of {chunk_size}")
 # singular ones: for a long time the stream may hold a single kind of rows. Where steps
 # decrease, the mixture warns of it: the rows have become less likely than those before.
 
-warnings.filterwarnings("ignore", message="Rows of the stream have become less likely")
+warnings.filterwarnings(
+    "ignore", message="The rows of the stream have become less likely"
+)
 
 step_sizes = {
     "1 / (k + 1)": Polynomial(alpha=1.0, offset=1.0),

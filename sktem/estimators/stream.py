@@ -164,7 +164,7 @@ class StreamRunner(ABC):
             self.warned = True
             warn_user(message, FitWarning)
 
-    def warn_of_order(self, rows="rows") -> None:
+    def warn_of_order(self, rows="rows", unit="each") -> None:
         """Warn once if rows have become less likely than those before."""
         watched = self.state.likelihoods
         if watched is None or not watched.fall or self.is_out_of_order:
@@ -172,7 +172,7 @@ class StreamRunner(ABC):
         self.is_out_of_order = True
         warn_user(
             f"The {rows} of the stream have become less likely, by {watched.fall:.3g} "
-            f"nats each (among the {self.n_rows} so far), and steps are made as if "
+            f"nats {unit} (among the {self.n_rows} so far), and steps are made as if "
             "they came in random order. Shuffle them, or fit all of them (files and "
             "memory maps need not fit into memory); if the source changes, a constant "
             "step_size follows it.",

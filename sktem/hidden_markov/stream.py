@@ -13,8 +13,10 @@ from sktem.hidden_markov.given import TableReader
 from sktem.hidden_markov.model import SequenceModel
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.settings import SequenceSettings
+from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import StreamState
+from sktem.schedules import Constant
 
 __all__ = ["SequenceStream"]
 
@@ -31,11 +33,17 @@ class StreamRule(NamedTuple):
         starts again from all rows so far.
     growth : float
         By how much their number grows between two starts, at least.
+    judged : int
+        Sequences of a chunk, at most, whose likelihoods are compared with those before.
+    together : int
+        Sequences whose mean is compared, at least.
     """
 
     defaults: StreamDefaults = StreamDefaults(10, passes=10)
     rows_of_start: int = 100
     growth: float = 1.3
+    judged: int = 32
+    together: int = 10
 
 
 class FirstSequences(NamedTuple):
@@ -116,6 +124,7 @@ class SequenceStream(StreamRunner):
             generators=generators,
             iterates=IterateRule(False),
             mass=mass,
+            likelihoods=BatchLikelihoods(),
         )
 
     def collect(self, settings, X, sample_weight, task):
@@ -133,12 +142,30 @@ class SequenceStream(StreamRunner):
             X, sample_weight = self._with_first(settings, *args)
         elif self.carried is not None and self.continues:
             X = X.continued(self.carried)
-        self.learn(settings.merger_of(self.model), X, sample_weight, task)
+        elif not self.continues:
+            self._watch(X)
+        merger = settings.merger_of(self.model)
+        self.learn(merger, X, sample_weight, task)
+        if not isinstance(merger.settings.step_size, Constant):
+            self.warn_of_order("sequences", "a row")
         fitted = FittedSequences(self.model, self.state.params)
         self.carried = fitted.carried(X)
         share = 1.0 / (self.model.rows_per_sequence * max(self.n_rows, 1))
         self.model.chain.prior_share = share
         self.warn_once()
+
+    def _watch(self, X) -> None:
+        """Note how likely a row of each sequence is before they are learned.
+
+        Those of pieces of one sequence follow its states, in no random order.
+        """
+        some = X[np.linspace(0, len(X) - 1, min(len(X), self.rule.judged)).astype(int)]
+        values = self.model.log_likelihood_of_sequences(some, self.state.params)
+        values = values / np.maximum(np.diff(some.offsets), 1)
+        watched = self.state.likelihoods
+        watched.add(values.mean(), len(some), lambda: values)
+        if watched.pending_mass >= self.rule.together:
+            watched.close()
 
     def _with_first(self, settings, first, X, sample_weight, task):
         """Return sequences to learn: all so far, if the stream starts again from them.

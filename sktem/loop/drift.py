@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
 __all__ = ["BatchLikelihoods", "DriftRule"]
 
@@ -25,6 +27,10 @@ class DriftRule(NamedTuple):
         The same in standard deviations between batches.
     lasting : int
         Batches one after the other that show it; a few rows far out are in one.
+    rows : int
+        Rows of one batch whose median shows it: a few rows far out do not move it.
+    before : int
+        Batches before that one: the error of a median is known from its rows.
     """
 
     least: int = 3
@@ -32,6 +38,8 @@ class DriftRule(NamedTuple):
     nats: float = 0.5
     deviations: float = 8.0
     lasting: int = 3
+    rows: int = 32
+    before: int = 2
 
 
 @dataclass
@@ -42,39 +50,46 @@ class BatchLikelihoods:
     ----------
     rule : DriftRule
         When they have fallen.
-    level : float
-        Mean of those that were usual.
-    variance : float
-        Their variance, by differences of those that follow each other, which a slow
-        change leaves as they are.
+    recent : tuple of float
+        The last of those that were usual.
     best : float
-        Highest mean so far: where a source changes slowly, the mean follows it.
+        Highest mean of the recent ones so far: where a source changes slowly, the mean
+        follows it.
     count : int
-        Their number.
-    last : float
-        The last of them.
+        Number of usual ones.
     low : int
         Batches since the last usual one.
     fall : float
         By how much a row of the last batch was less likely, where all of the last
-        ``lasting`` ones were; 0 as long as they never were.
+        ``lasting`` ones were, or most rows of one; 0 as long as they never were.
     """
 
     rule: DriftRule = DriftRule()
-    level: float = 0.0
-    variance: float = 0.0
+    recent: tuple[float, ...] = ()
     best: float = -np.inf
     count: int = 0
-    last: float = 0.0
     low: int = 0
     fall: float = 0.0
     pending: float = 0.0
     pending_mass: float = 0.0
 
-    def add(self, log_likelihood: float, mass: float) -> None:
-        """Add the mean log-likelihood of rows of a batch."""
+    def add(
+        self,
+        log_likelihood: float,
+        mass: float,
+        of_rows: Callable[[], np.ndarray] | None = None,
+    ) -> None:
+        """Add the mean log-likelihood of rows of a batch.
+
+        Those of single rows are asked for where the mean is unusual: where it jumps,
+        the parameters may have followed before more batches have shown it.
+        """
         self.pending += mass * float(log_likelihood)
         self.pending_mass += mass
+        if of_rows is None or self.fall or self.count < self.rule.before:
+            return
+        if self._fall_to(log_likelihood, np.median):
+            self._judge(of_rows())
 
     def close(self) -> None:
         """End a batch."""
@@ -83,21 +98,36 @@ class BatchLikelihoods:
         if self.fall or not np.isfinite(value):
             return
         rule = self.rule
-        # The variance is of few batches at first.
-        deviation = np.sqrt(self.variance * (1.0 + 4.0 / max(self.count, 1)))
-        fall = max(self.best, self.level) - value
-        unusual = fall > max(rule.nats, rule.deviations * deviation)
-        if self.count >= rule.least and unusual:
+        fall = self._fall_to(value, np.mean) if self.count >= rule.least else 0.0
+        if fall:
             self.low += 1
             if self.low == rule.lasting:
-                self.fall = float(fall)
+                self.fall = fall
             return
-        self.low = 0
-        if self.count:
-            share = 1.0 / min(self.count, rule.memory)
-            self.variance += share * ((value - self.last) ** 2 / 2.0 - self.variance)
-        self.count += 1
-        self.level += (value - self.level) / min(self.count, rule.memory)
-        self.last = value
+        self.low, self.count = 0, self.count + 1
+        self.recent = (*self.recent, value)[-rule.memory :]
         if self.count >= rule.memory:
-            self.best = max(self.best, self.level)
+            self.best = max(self.best, float(np.mean(self.recent)))
+
+    def _fall_to(self, value, average, error=0.0) -> float:
+        """Return by how much a value is below usual ones, 0 if that may be chance.
+
+        Their deviation is that of those which follow each other: a slow change leaves
+        it as it is. Of few batches it is not known well.
+        """
+        squares = np.diff(self.recent) ** 2 / 2.0
+        variance = average(squares) * (1.0 + 4.0 / self.count) if len(squares) else 0.0
+        fall = max(self.best, float(average(self.recent))) - value
+        deviation = max(np.sqrt(variance), error)
+        unusual = fall > max(self.rule.nats, self.rule.deviations * deviation)
+        return float(fall) if unusual else 0.0
+
+    def _judge(self, values: np.ndarray) -> None:
+        """Note a fall of the median of rows."""
+        values = values[np.isfinite(values)]
+        if len(values) < self.rule.rows:
+            return
+        median = float(np.median(values))
+        spread = np.median(np.abs(values - median)) / norm.ppf(0.75)
+        error = np.sqrt(np.pi / 2 / len(values)) * spread
+        self.fall = self._fall_to(median, np.median, error)

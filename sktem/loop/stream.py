@@ -12,12 +12,13 @@ import numpy as np
 from sktem.e_step.chains import ChainTable
 from sktem.e_step.expectation import Batch, Expectation
 from sktem.e_step.random import Generators
+from sktem.kernels.blocks import plain
 from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.models.contract import has_nan, maximized, no_parameters
-from sktem.rows.held import count_rows
+from sktem.rows.held import carrier_of, count_rows
 from sktem.samplers.compatibility import check_compatible
 from sktem.schedules import Schedule
 
@@ -221,7 +222,8 @@ class Stream:
             state.pending_mass += added
             watched = state.likelihoods
             if watched is not None and expectation.batch_likelihood is not None:
-                watched.add(expectation.batch_likelihood, added)
+                of_rows = partial(self._row_likelihoods, X, batch, state.params)
+                watched.add(expectation.batch_likelihood, added, of_rows)
             if state.pending_mass >= size * (1 - 1e-12):
                 mass = state.pending_mass
                 gamma = self._step(state, mass)
@@ -232,6 +234,12 @@ class Stream:
                     watched.close()
                 on_step()
             start = stop
+
+    def _row_likelihoods(self, X, batch, params):
+        """Return the log-likelihoods of rows of a batch that count."""
+        counted = batch.rows[batch.coefficients > 0]
+        rows = carrier_of(X).take(counted)
+        return plain(self.settings.model.log_likelihood(rows, params))
 
     def _chains(self, state, X):
         """Return where the chains of a chunk are kept, None for exact samplers."""

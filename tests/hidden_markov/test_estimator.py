@@ -243,6 +243,27 @@ def test_a_stream_of_sequences(whole):
     assert abs(gap) < 0.02
 
 
+@pytest.mark.parametrize("size", [10, 50])
+def test_sorted_sequences_are_told(size):
+    """States of sequences of another kind replace those so far."""
+    rng = np.random.default_rng(0)
+    kinds = [
+        draw_sequences([40] * 100, START, A, m, rng)[0] for m in (MEANS, MEANS + 20)
+    ]
+    sequences = np.split(np.concatenate(kinds), 200)
+
+    def streamed(order):
+        stream = HiddenMarkovModel(2 * len(START), random_state=0)
+        for part in np.split(order, len(order) // size):
+            stream.partial_fit([sequences[i] for i in part])
+        return stream
+
+    mixed = streamed(rng.permutation(200))
+    with pytest.warns(FitWarning, match="sequences .* less likely, by .* nats a row"):
+        apart = streamed(np.arange(200))
+    assert apart.score(sequences) < mixed.score(sequences) - 0.5
+
+
 def test_cutting_a_sequence_changes_nothing_that_is_filtered(whole):
     expected = whole.filter(X)
     first = whole.filter(X[:100])

@@ -229,7 +229,8 @@ def test_a_constant_step_forgets():
 
 def test_a_decreasing_step_averages():
     X = drifting()
-    with pytest.warns(FitWarning, match="by 5.* random order"):
+    # Before they are learned, rows at a distance of ten are 10**2 / 2 less likely.
+    with pytest.warns(FitWarning, match=r"by (49|50)[.\d]* nats .* random order"):
         mixture = streamed(X, 500, step_size=Polynomial(alpha=1.0))
     weights = shares(len(X), 1, 1)
     expected = np.average(X, axis=0, weights=weights)
@@ -247,6 +248,20 @@ def test_a_slow_drift_is_told():
     streamed(X, 500, n_components=2)
     with pytest.warns(FitWarning, match="random order") as caught:
         streamed(X + np.linspace(0, 100, n)[:, None], 500, n_components=2)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("size", [37, 500])
+@pytest.mark.parametrize("seed", range(3))
+def test_sorted_rows_are_told(seed, size):
+    """Components follow the next class within two batches; random order is silent."""
+    rng, n = np.random.default_rng(seed), 24 * BATCH
+    means, state = 4 * rng.normal(size=(4, 3)), rng.integers(4, size=n)
+    X = means[state] + rng.normal(size=(n, 3))
+    far = np.where(np.arange(n) % 1000 == BATCH, 1e3, 0.0)[:, None]
+    streamed(X + far, size, n_components=4, random_state=seed)
+    with pytest.warns(FitWarning, match="less likely") as caught:
+        streamed(X[np.argsort(state)], size, n_components=4, random_state=seed)
     assert len(caught) == 1
 
 
