@@ -276,11 +276,11 @@ def warn_of_events(events) -> None:
 def warn_of_stream(stream) -> None:
     """Warn once of a stream that is likely to end below a fit to some of its rows."""
     if stream.warned or not (
-        stream.in_order or stream.stays_in_modes or stream.is_slow
+        stream.is_ordered or stream.stays_in_modes or stream.is_slow
     ):
         return
     stream.warned = True
-    if stream.in_order:
+    if stream.is_ordered:
         problem = (
             "rows come in an order, as sorted ones do: their batches differ by more "
             "than chance, and the machine forgets those of before. Shuffle the rows, "

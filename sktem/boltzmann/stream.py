@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of
+from sktem.boltzmann.batch_means import BatchMeans
 from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.learning.loop import update
 from sktem.boltzmann.learning.positive_phase import Batches
@@ -47,9 +48,6 @@ class StreamPace(NamedTuple):
         Batches from which on a stream of real numbers that began without a fit warns.
     nanoseconds : float
         What exact sums over the states of the machine may cost at an update.
-    fewest, apart : int, float
-        Batches from which on it is known how far their means are apart, and variances
-        of the means of rows in random order from which on they come in an order.
     """
 
     fall: int = 250
@@ -58,41 +56,6 @@ class StreamPace(NamedTuple):
     next_look: int = 2
     long: int = 200
     nanoseconds: float = 1e6
-    fewest: int = 20
-    apart: float = 3.0
-
-
-class BatchMeans:
-    """Variance between the means of batches.
-
-    Attributes
-    ----------
-    n : int
-        Batches.
-    sums : ndarray of shape (3, n_visible) or float
-        Sums over batches of the means of columns, of their squares, and of the means
-        of squared values.
-    """
-
-    def __init__(self):
-        self.n = 0
-        self.sums: Any = 0.0
-
-    def add(self, batch) -> None:
-        """Count a batch, unless values are missing."""
-        values = np.asarray(batch, np.float64)
-        if np.isfinite(values).all():
-            means = values.mean(axis=0)
-            self.sums = self.sums + np.stack(
-                [means, means**2, (values**2).mean(axis=0)]
-            )
-            self.n += 1
-
-    def spread(self, size) -> float:
-        """Return the variance of batch means relative to that in random order."""
-        means, squares, of_values = self.sums / self.n
-        variance = (of_values - means**2).sum()
-        return float(size * (squares - means**2).sum() / max(variance, 1e-12))
 
 
 class BoltzmannStream(StreamRunner):
@@ -115,7 +78,8 @@ class BoltzmannStream(StreamRunner):
         self.after_whole_fit = self.stays_in_modes = False
         self.n_batches = self.next_look = 0
         self.events: Counter = Counter()
-        self.means, self.in_order, self.sums = BatchMeans(), False, False
+        self.means: BatchMeans | None = None
+        self.sums = False
 
     @classmethod
     def after_fit(cls, settings, units, state, mass):
@@ -205,10 +169,10 @@ class BoltzmannStream(StreamRunner):
                     update(now, self.state, Batches(batch))
                 self._look_at_chains(now)
                 if arrays.is_numpy:
+                    if self.means is None:
+                        self.means = BatchMeans(size)
                     self.means.add(batch)
                 on_step()
-        if self.means.n >= self.pace.fewest:
-            self.in_order = self.means.spread(size) > self.pace.apart
         self.events.update(self.state.history.events)
 
     def _adapts(self, run):
@@ -244,6 +208,11 @@ class BoltzmannStream(StreamRunner):
         self.stays_in_modes = correlation > policy.stuck
         if self.stays_in_modes and settings.n_replicas is None:
             state.rounds.n_replicas = max(state.rounds.n_replicas, policy.n_replicas)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether rows come in an order, as sorted ones do."""
+        return self.means is not None and self.means.is_ordered
 
     @property
     def is_slow(self) -> bool:

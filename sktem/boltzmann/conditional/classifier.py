@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from sktem.boltzmann.batch_means import BatchMeans
 from sktem.boltzmann.conditional.conditional_machines import (
     ConditionalMachine,
     conditional_machine,
@@ -239,7 +240,8 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         """Learn from more rows, by one adapted step for each fifty of them.
 
         The first rows also say how columns are centred and scaled, if there was no
-        ``fit`` before.
+        ``fit`` before. Rows have to come in random order: a ``FitWarning`` says so if
+        labels come in another.
 
         Parameters
         ----------
@@ -285,6 +287,8 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         if moments is None:
             moments = StepMemory()
             self._moments, self.n_samples_seen_ = moments, 0
+            self._label_means = BatchMeans(rule.batch_size)
+        self._warn_of_order(machine.labels.indicators(codes))
         rows = (X - centre) / scale
         for begin in range(0, len(rows), rule.batch_size):
             part = slice(begin, begin + rule.batch_size)
@@ -297,6 +301,18 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
             self.__dict__.pop(name, None)
         self.n_samples_seen_ += len(rows)
         return self
+
+    def _warn_of_order(self, indicators):
+        """Warn once if labels of a stream come in an order."""
+        means = self._label_means
+        told = means.is_ordered
+        means.add(indicators)
+        if means.is_ordered and not told:
+            warn_user(
+                "Labels of the stream come in an order, as sorted ones do: the last ones "
+                "replace what was learned of those before. Shuffle the rows.",
+                FitWarning,
+            )
 
     def _checked(self, X, y, sample_weight, reset):
         """Return rows of positive weight, their labels, shares and all weights' sum."""

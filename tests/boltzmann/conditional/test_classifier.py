@@ -9,12 +9,14 @@ from sklearn.datasets import load_iris, make_circles, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
+from sklearn.utils import shuffle
 
 from sktem import BoltzmannMachineClassifier
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.evaluation import enumerate_states
+from sktem.exceptions import FitWarning
 
-X, y = load_iris(return_X_y=True)
+X, y = shuffle(*load_iris(return_X_y=True), random_state=0)
 
 
 def fitted(**options):
@@ -288,3 +290,22 @@ def test_copies_of_rows_choose_a_penalty():
     rows = rng.integers(0, 40, 800)
     parts = search.folds_of(apart[rows], labels[rows, None], 800)
     assert all(len(set(parts[rows == row])) == 1 for row in set(rows))
+
+
+@pytest.mark.parametrize("size", [30, 100])
+def test_sorted_labels_of_a_stream_are_told(size):
+    """They replace each other; in random order all are kept, and nothing is said."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 400)
+    X = rng.normal(size=(1200, 2)) + 8 * np.array([[0, 0], [1, 0], [0, 1]])[y]
+
+    def streamed(order):
+        machine = BoltzmannMachineClassifier(random_state=0)
+        for part in np.split(order, 1200 // size):
+            machine.partial_fit(X[part], y[part], [0, 1, 2])
+        return machine
+
+    assert streamed(rng.permutation(1200)).score(X, y) > 0.95
+    with pytest.warns(FitWarning, match="come in an order") as caught:
+        machine = streamed(np.arange(1200))
+    assert len(caught) == 1 and machine.score(X, y) < 0.9
