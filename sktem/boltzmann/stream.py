@@ -11,7 +11,6 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.batch_means import BatchMeans
 from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.learning.loop import update
 from sktem.boltzmann.learning.positive_phase import Batches
@@ -22,6 +21,7 @@ from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamRunner
 from sktem.history import History
+from sktem.loop.batch_means import BatchMeans, OrderRule
 from sktem.rows.held import carrier_of
 
 __all__ = ["BoltzmannStream", "StreamPace"]
@@ -48,6 +48,8 @@ class StreamPace(NamedTuple):
         Batches from which on a stream of real numbers that began without a fit warns.
     nanoseconds : float
         What exact sums over the states of the machine may cost at an update.
+    order : OrderRule
+        When rows come in an order.
     """
 
     fall: int = 250
@@ -56,6 +58,7 @@ class StreamPace(NamedTuple):
     next_look: int = 2
     long: int = 200
     nanoseconds: float = 1e6
+    order: OrderRule = OrderRule(apart=3.0)
 
 
 class BoltzmannStream(StreamRunner):
@@ -170,7 +173,7 @@ class BoltzmannStream(StreamRunner):
                 self._look_at_chains(now)
                 if arrays.is_numpy:
                     if self.means is None:
-                        self.means = BatchMeans(size)
+                        self.means = BatchMeans(size, self.pace.order)
                     self.means.add(batch)
                 on_step()
         self.events.update(self.state.history.events)

@@ -12,6 +12,7 @@ import numpy as np
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.estimators.progress import Task
 from sktem.exceptions import FitWarning
+from sktem.loop.batch_means import BatchMeans
 from sktem.loop.stream import Stream
 from sktem.progress import shown
 from sktem.rows.held import carrier_of
@@ -164,18 +165,27 @@ class StreamRunner(ABC):
             self.warned = True
             warn_user(message, FitWarning)
 
-    def warn_of_order(self, rows="rows", unit="each") -> None:
-        """Warn once if rows have become less likely than those before."""
+    def warn_of_order(
+        self, rows="rows", unit="each", means: BatchMeans | None = None
+    ) -> None:
+        """Warn once if rows have become less likely, or come in an order."""
         watched = self.state.likelihoods
-        if watched is None or not watched.fall or self.is_out_of_order:
+        if self.is_out_of_order or watched is None:
+            return
+        if watched.fall:
+            problem = f"have become less likely, by {watched.fall:.3g} nats {unit}"
+        elif means is not None and means.is_ordered:
+            problem = (
+                "come in an order: means of batches differ by far more than chance"
+            )
+        else:
             return
         self.is_out_of_order = True
         warn_user(
-            f"The {rows} of the stream have become less likely, by {watched.fall:.3g} "
-            f"nats {unit} (among the {self.n_rows} so far), and steps are made as if "
-            "they came in random order. Shuffle them, or fit all of them (files and "
-            "memory maps need not fit into memory); if the source changes, a constant "
-            "step_size follows it.",
+            f"The {rows} of the stream {problem} (among the {self.n_rows} so far), and "
+            "steps are made as if they came in random order. Shuffle them, or fit all "
+            "of them (files and memory maps need not fit into memory); if the source "
+            "changes, a constant step_size follows it.",
             FitWarning,
         )
 

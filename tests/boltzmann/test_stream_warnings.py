@@ -3,10 +3,8 @@
 import warnings
 
 import numpy as np
-import pytest
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.batch_means import BatchMeans
 from sktem.boltzmann.stream import BoltzmannStream, StreamPace
 from sktem.exceptions import FitWarning
 
@@ -76,28 +74,6 @@ def test_rows_in_an_order_are_told():
     assert not shuffled[1]
     new = in_parts(2000, np.random.default_rng(1))
     assert machine.score(new) < shuffled[0].score(new) - 1.0
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_order_is_seen_in_few_batches(seed):
-    rng = np.random.default_rng(seed)
-    rows = in_parts(600, rng)
-    for order, expected in [(np.arange(600), True), (rng.permutation(600), False)]:
-        means = BatchMeans(100)
-        for part in np.split(rows[order], 40):
-            means.add(part)
-        assert means.n == 6 and means.is_ordered is expected
-
-
-def test_random_order_is_no_order():
-    """Of 2,000 streams none, of rare columns and of those that are all the same."""
-    rng = np.random.default_rng(0)
-    for i in range(2000):
-        n, rate = rng.integers(3, 40), rng.choice([0.002, 0.05, 0.5])
-        rows = (rng.random((50 * n, 1)) < rate) * np.ones(rng.integers(1, 4))
-        means = BatchMeans(50)
-        means.add(rows)
-        assert not means.is_ordered, (i, n, rate)
 
 
 def test_others_are_not():

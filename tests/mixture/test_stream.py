@@ -260,8 +260,19 @@ def test_sorted_rows_are_told(seed, size):
     X = means[state] + rng.normal(size=(n, 3))
     far = np.where(np.arange(n) % 1000 == BATCH, 1e3, 0.0)[:, None]
     streamed(X + far, size, n_components=4, random_state=seed)
-    with pytest.warns(FitWarning, match="less likely") as caught:
+    with pytest.warns(FitWarning, match="random order") as caught:
         streamed(X[np.argsort(state)], size, n_components=4, random_state=seed)
+    assert len(caught) == 1
+
+
+def test_rows_sorted_by_a_column_are_told():
+    """Each batch is as unlikely as the one before: means of batches tell."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(4000, 1))
+    rows = np.column_stack([X, np.sin(2 * X) + 0.1 * rng.normal(size=X.shape)])
+    streamed(rows, 200, n_components=4, random_state=0)
+    with pytest.warns(FitWarning, match="come in an order") as caught:
+        streamed(rows[np.argsort(X[:, 0])], 200, n_components=4, random_state=0)
     assert len(caught) == 1
 
 
@@ -294,8 +305,9 @@ def test_goes_on_after_a_fit():
     ).fit(X[: 2 * BATCH])
     assert mixture.n_samples_seen_ == 2 * BATCH
     before = mixture.means_[0]
-    for chunk in chunks(X[2 * BATCH :], 300):
-        mixture.partial_fit(chunk)
+    with pytest.warns(FitWarning, match="come in an order"):
+        for chunk in chunks(X[2 * BATCH :], 300):
+            mixture.partial_fit(chunk)
     share = 2 / 5
     expected = share * before + (1 - share) * X[2 * BATCH :].mean(axis=0)
     assert_allclose(mixture.means_[0], expected, rtol=1e-12)

@@ -12,7 +12,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from sktem.boltzmann.batch_means import BatchMeans
 from sktem.boltzmann.conditional.conditional_machines import (
     ConditionalMachine,
     conditional_machine,
@@ -35,6 +34,7 @@ from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.peers import PEERS, bayes_losses, is_better
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
 from sktem.exceptions import FitWarning
+from sktem.loop.batch_means import BatchMeans, OrderRule
 from sktem.validation import validate_data
 
 __all__ = ["BoltzmannMachineClassifier"]
@@ -56,6 +56,8 @@ class StreamSteps:
         Share of the past in the average of the gradient.
     weight_decay : float
         Weight decay, since the number of rows is not known.
+    order : OrderRule
+        When labels come in an order.
     """
 
     batch_size: int = 50
@@ -63,6 +65,7 @@ class StreamSteps:
     steps: AdaptedSteps = AdaptedSteps(root=1e-8)
     past: float = 0.9
     weight_decay: float = 0.0003
+    order: OrderRule = OrderRule(apart=3.0)
 
 
 class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
@@ -287,7 +290,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         if moments is None:
             moments = StepMemory()
             self._moments, self.n_samples_seen_ = moments, 0
-            self._label_means = BatchMeans(rule.batch_size)
+            self._label_means = BatchMeans(rule.batch_size, rule.order)
         self._warn_of_order(machine.labels.indicators(codes))
         rows = (X - centre) / scale
         for begin in range(0, len(rows), rule.batch_size):
@@ -309,8 +312,8 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         means.add(indicators)
         if means.is_ordered and not told:
             warn_user(
-                "Labels of the stream come in an order, as sorted ones do: the last ones "
-                "replace what was learned of those before. Shuffle the rows.",
+                "Labels of the stream come in an order, as sorted ones do: the last "
+                "ones replace what was learned of those before. Shuffle the rows.",
                 FitWarning,
             )
 

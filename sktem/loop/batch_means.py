@@ -1,0 +1,109 @@
+"""Means of the batches of a stream, which tell whether rows come in random order."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+__all__ = ["BatchMeans", "OrderRule"]
+
+TINY = np.finfo(np.float64).tiny
+#: Deviations of a column, relative to its mean, that are those of rounding.
+ROUNDED = 1e-12
+
+
+class OrderRule(NamedTuple):
+    """Thresholds of the variance between means of batches.
+
+    Attributes
+    ----------
+    fewest : int
+        Batches, at least.
+    apart : float
+        Variance of the means of all columns together, relative to that of rows in
+        random order, from which on they come in an order.
+    share : float
+        Part of the variance of any column that means of batches have, from which on
+        they do.
+    chance : float
+        Probability of the same in random order, at most.
+    """
+
+    fewest: int = 3
+    apart: float = np.inf
+    share: float = np.inf
+    chance: float = 1e-6
+
+
+class BatchMeans:
+    """Variance between the means of batches.
+
+    Parameters
+    ----------
+    size : int
+        Rows of a batch.
+    rule : OrderRule
+        When rows come in an order.
+
+    Attributes
+    ----------
+    n : int
+        Full batches.
+    centre : ndarray of shape (n_columns,)
+        Means of the first batch.
+    sums : ndarray of shape (3, n_columns) or float
+        Sums over batches of the means of columns about the centre, of their squares,
+        and of the means of squared values.
+    rows : ndarray of shape (n, n_columns) or None
+        Rows of a batch that is not full.
+    is_ordered : bool
+        Whether the means differ by more than those of rows in random order.
+    """
+
+    def __init__(self, size, rule: OrderRule):
+        self.size, self.rule = int(size), rule
+        self.n = 0
+        self.centre: Any = None
+        self.sums: Any = 0.0
+        self.rows: np.ndarray | None = None
+        self.is_ordered = False
+
+    def add(self, rows) -> None:
+        """Count rows, but batches in which most values of a column are missing."""
+        rows = np.asarray(rows, np.float64)
+        if self.rows is not None and len(self.rows):
+            rows = np.concatenate([self.rows, rows])
+        full = len(rows) // self.size * self.size
+        for first in range(0, full, self.size):
+            self._count(rows[first : first + self.size])
+        if full and self.n >= self.rule.fewest:
+            self.is_ordered = self._differ()
+        self.rows = rows[full:].copy()
+
+    def _count(self, batch) -> None:
+        mean, means = np.mean, batch.mean(axis=0)
+        if not np.isfinite(means).all():
+            if np.isfinite(batch).mean(axis=0).min() < 0.5:
+                return
+            mean, means = np.nanmean, np.nanmean(batch, axis=0)
+        if self.centre is None:
+            self.centre = means
+        squares = mean((batch - self.centre) ** 2, axis=0)
+        means = means - self.centre
+        self.sums = self.sums + np.stack([means, means**2, squares])
+        self.n += 1
+
+    def _differ(self) -> bool:
+        means, squares, of_values = self.sums / self.n
+        between, within = squares - means**2, of_values - means**2
+        free = self.n - 1
+        by_chance = chi2.isf(self.rule.chance / len(means), free) / free / self.size
+        together = between.sum() / max(within.sum(), TINY)
+        rounded = within <= (ROUNDED * self.centre) ** 2
+        shares = np.where(rounded, 0.0, between / np.maximum(within, TINY))
+        return bool(
+            together > max(self.rule.apart / self.size, by_chance)
+            or shares.max() > max(self.rule.share, by_chance)
+        )
