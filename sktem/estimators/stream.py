@@ -170,9 +170,9 @@ class StreamRunner(ABC):
     ) -> None:
         """Warn once if rows have become less likely, or come in an order."""
         watched = self.state.likelihoods
-        if self.is_out_of_order or watched is None:
+        if self.is_out_of_order:
             return
-        if watched.fall:
+        if watched is not None and watched.fall:
             problem = f"have become less likely, by {watched.fall:.3g} nats {unit}"
         elif means is not None and means.is_ordered:
             problem = (

@@ -555,6 +555,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     def partial_fit(self, X, y, groups=None):
         """Learn from the rows of new subjects, with constant memory.
 
+        Subjects have to come in random order: a ``FitWarning`` says so if they do not.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)

@@ -6,13 +6,16 @@ import copy
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamDefaults, StreamRunner
+from sktem.loop.batch_means import BatchMeans, OrderRule
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import Stream, StreamState
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.problem import Problem
-from sktem.schedules import Polynomial
+from sktem.schedules import Constant, Polynomial
 
 __all__ = ["SubjectStream"]
 
@@ -26,10 +29,16 @@ class StreamRule(NamedTuple):
         Sweeps per draw: chains of new subjects start at their prior mean.
     defaults : StreamDefaults
         Batches and steps, in subjects.
+    together : int
+        Subjects whose observations are compared with those of others.
+    order : OrderRule
+        When subjects come in an order.
     """
 
     sweeps: int = 30
     defaults: StreamDefaults = StreamDefaults(5, Polynomial(alpha=0.7, offset=2.0))
+    together: int = 10
+    order: OrderRule = OrderRule(share=0.4)
 
 
 #: The rule of every stream.
@@ -55,6 +64,7 @@ class SubjectStream(StreamRunner):
         super().__init__()
         self.problem, self.rule = problem, rule
         self.continued = fitted, s
+        self.means = BatchMeans(rule.together, rule.order)
         if problem.layout.design.priors is not None:
             raise ValueError(
                 "fixed has priors, which need fit: a stream of subjects does not know "
@@ -64,7 +74,7 @@ class SubjectStream(StreamRunner):
     def on(self, problem: Problem) -> SubjectStream:
         """Return the stream with the subjects of another chunk."""
         stream = copy.copy(self)
-        stream.problem = problem
+        stream.problem, stream.means = problem, copy.deepcopy(self.means)
         return stream
 
     def begin(self, settings, rows, sample_weight, task):
@@ -81,7 +91,14 @@ class SubjectStream(StreamRunner):
 
     def step(self, settings, rows, sample_weight, task):
         """Learn from the rows of subjects."""
-        self.learn(self._merger(settings), rows, None, task)
+        counts = np.bincount(rows.subject_of_row, minlength=len(rows))
+        sums = np.bincount(rows.subject_of_row, rows.y, len(rows))
+        with np.errstate(invalid="ignore"):
+            self.means.add((sums / counts)[:, None])
+        merger = self._merger(settings)
+        self.learn(merger, rows, None, task)
+        if not isinstance(merger.settings.step_size, Constant):
+            self.warn_of_order("subjects", means=self.means)
 
     def _merger(self, settings):
         settings = settings.merger_of(self.problem.model).settings

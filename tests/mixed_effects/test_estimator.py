@@ -764,6 +764,24 @@ def test_partial_fit_on_batches_of_subjects():
         fit.partial_fit(np.ones((4, 3)), np.ones(4), groups=np.arange(4))
 
 
+def test_sorted_subjects_of_a_stream_are_told():
+    """They pull the estimates along; in random order nothing is said."""
+    X, y, groups = bolus_data(n=200)
+
+    def streamed(order):
+        fit = NonlinearMixedEffectsRegressor(**BOLUS, random_state=0)
+        for part in np.split(order, 10):
+            rows = np.concatenate([np.flatnonzero(groups == i) for i in part])
+            fit.partial_fit(X[rows], y[rows], groups=groups[rows])
+        return fit.log_likelihood(X, y, groups=groups)
+
+    mixed = streamed(np.random.default_rng(0).permutation(200))
+    means = np.bincount(groups, y) / np.bincount(groups)
+    with pytest.warns(FitWarning, match="subjects .* come in an order") as caught:
+        apart = streamed(np.argsort(means))
+    assert len(caught) == 1 and apart < mixed - 5
+
+
 def half_missing(psi, X):
     return np.where(psi["V"] > 12, np.nan, bolus_function(psi, X))
 
