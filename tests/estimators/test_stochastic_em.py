@@ -422,6 +422,23 @@ def test_partial_fit_after_fit_and_fit_after_partial_fit():
     assert bits(em.fit(X)) == fitted
 
 
+def test_rows_of_a_stream_that_are_sorted_are_told():
+    """The mean of the intercepts is then about that of the last rows."""
+    rng = np.random.default_rng(0)
+    X = 3 + 2 * rng.normal(size=(2000, 1)) + rng.normal(size=(2000, 4))
+
+    def mean_of(rows):
+        em = StochasticEM(RandomInterceptModel(), random_state=0)
+        for chunk in np.split(rows, 20):
+            em.partial_fit(chunk)
+        return float(em.params_.mean)
+
+    assert abs(mean_of(X) - X.mean()) < 0.2
+    with pytest.warns(FitWarning, match="come in an order") as caught:
+        found = mean_of(X[np.argsort(X.mean(axis=1))])
+    assert len(caught) == 1 and found > X.mean() + 0.5
+
+
 def test_prints(capsys):
     estimator(solver="em", max_iter=3).fit(X)
     assert capsys.readouterr().out == ""
