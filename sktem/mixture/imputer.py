@@ -14,9 +14,11 @@ from sktem.emissions.columns import Columns
 from sktem.emissions.gaussian import Gaussian
 from sktem.estimators.parameters import Seed
 from sktem.links import DocumentationLinkMixin
+from sktem.mixture.cells import CELLS, warn_of_cells
 from sktem.mixture.emission_mixture import StochasticEMMixture
 from sktem.mixture.scaled import PRIOR_ROWS, ROUNDING
 from sktem.mixture.stream import FIRST_ROWS
+from sktem.rows.held import carrier_of
 
 __all__ = ["MixtureImputer"]
 
@@ -39,17 +41,23 @@ class ImputerFit(NamedTuple):
 FIT = ImputerFit()
 
 
+def _gaussian_blocks(emission):
+    """Return index, emission and columns of the Gaussian blocks of an emission."""
+    if not isinstance(emission, Columns):
+        return [(0, emission, slice(None))] if isinstance(emission, Gaussian) else []
+    blocks = [(k, *block[1:]) for k, block in enumerate(emission.emissions)]
+    return [block for block in blocks if isinstance(block[1], Gaussian)]
+
+
 def _with_prior(X, emission, sample_weight):
-    """Return the emission of a name, with a prior on covariances, and the rows."""
+    """Return an emission with a prior on covariances, and the number of rows."""
     model = StochasticEMMixture(emission=emission, tol=FIT.tol)
     rows, weights = model._rows_of_fit(X, sample_weight)
     n = len(rows) if weights is None else weights.sum()
     if not isinstance(rows, np.ndarray):
         rows = rows.take(np.arange(min(len(rows), FIRST_ROWS.least)))
     base = model._table.emission
-    parts = base.emissions if isinstance(base, Columns) else [("", base, slice(None))]
-    gaussian = [(k, *part[1:]) for k, part in enumerate(parts)]
-    gaussian = [part for part in gaussian if isinstance(part[1], Gaussian)]
+    gaussian = _gaussian_blocks(base)
     if not gaussian:
         return emission, n
     for _, block, columns in gaussian:
@@ -139,22 +147,53 @@ class MixtureImputer(
             The fitted transformer.
         """
         check_choice("method", self.method, ("mean", "draw", "mode"))
-        self.mixture_ = StochasticEMMixture(
-            self.n_components,
-            emission=self.emission,
-            tol=FIT.tol,
-            random_state=self.random_state,
-        )
+        self.mixture_ = self._learned(X, self.emission, sample_weight)
         if isinstance(self.emission, str):
-            emission, n = _with_prior(X, self.emission, sample_weight)
-            # A component that the prior leaves without rows stays.
-            self.mixture_.set_params(emission=emission, weight_concentration=2 / n)
-        self.mixture_.fit(X, sample_weight=sample_weight)
+            self._warn_of_cells(X, sample_weight)
         self.n_features_in_ = self.mixture_.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
         if hasattr(self.mixture_, "feature_names_in_"):
             self.feature_names_in_ = self.mixture_.feature_names_in_
         return self
+
+    def _learned(self, X, emission, sample_weight, with_prior=False, **options):
+        """Return the mixture of rows, with a prior on the covariances of a name."""
+        if with_prior or isinstance(emission, str):
+            emission, n = _with_prior(X, emission, sample_weight)
+            # A component that the prior leaves without rows stays.
+            options["weight_concentration"] = 2 / n
+        options = {"tol": FIT.tol, "random_state": self.random_state, **options}
+        mixture = StochasticEMMixture(self.n_components, emission=emission, **options)
+        return mixture.fit(X, sample_weight=sample_weight)
+
+    def _warn_of_cells(self, X, sample_weight):
+        """Warn of Gaussian columns whose imputed values are behind their means."""
+        mixture = self.mixture_
+        rows, weights = mixture._rows_of_fit(X, sample_weight)
+        rows = carrier_of(rows)
+        blocks = _gaussian_blocks(mixture.emission_)
+        if not (blocks and rows.can_take):
+            return
+        weights = np.ones(len(rows)) if weights is None else weights
+        n, d = len(rows), mixture.n_features_in_
+        some = np.random.default_rng(0).permutation(n)[: CELLS.n_rows]
+        rows, weights = rows.take(some), weights[some]
+        columns = np.concatenate([np.arange(d)[columns] for *_, columns in blocks])
+        # Fits to parts of the rows begin where that to all of them has ended.
+        shares = mixture.fitted_.posterior(rows)
+
+        def learn(taken):
+            return self._learned(
+                rows[taken],
+                mixture.emission_,
+                weights[taken],
+                with_prior=True,
+                init_params=lambda *_: shares[taken],
+                random_state=0,
+            ).fitted_
+
+        names = getattr(mixture, "feature_names_in_", range(d))
+        warn_of_cells(rows, weights, columns, learn, names)
 
     def transform(self, X):
         """Return the table without holes.

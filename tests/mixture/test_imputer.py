@@ -1,14 +1,18 @@
 """The transformer that completes tables."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktem import MixtureImputer
 from sktem.emissions import Gaussian
 
 
+@pytest.mark.filterwarnings("ignore:Imputed values")  # of noise on few rows
 @parametrize_with_checks([MixtureImputer()])
 def test_estimator_check(estimator, check):
     check(estimator)
@@ -61,3 +65,41 @@ def test_many_columns_have_a_prior():
     frame = pd.DataFrame(holes[:, :4]).assign(kind=np.where(X[:, 0] > 0, "a", "b"))
     frame.columns = list("pqrst")
     assert not MixtureImputer().fit_transform(frame).isna().any().any()
+
+
+def told(X, n_components=2):
+    """Return the messages of a fit about imputed values."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MixtureImputer(n_components, random_state=0).fit(X)
+    return [w for w in caught if "behind their means" in str(w.message)]
+
+
+def test_slopes_of_heavy_tails_are_told():
+    """A few values far out make slopes, by which other cells are far from the truth."""
+    n_bad = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_t(1.5, size=(400, 4))
+        lost = rng.random(X.shape) < 0.2
+        lost[lost.all(axis=1)] = False
+        holes = np.where(lost, np.nan, X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            filled = MixtureImputer(random_state=0).fit_transform(holes)
+        errors, means = filled - X, np.where(lost, np.nanmean(holes, axis=0) - X, 0.0)
+        if np.linalg.norm(errors) > 2 * np.linalg.norm(means):
+            n_bad += 1
+            assert told(holes)
+            normal = QuantileTransformer(n_quantiles=100, output_distribution="normal")
+            assert not told(normal.fit_transform(holes))
+            assert not told(rng.normal(size=(400, 4)) @ rng.normal(size=(4, 4)))
+    assert n_bad >= 2
+
+
+def test_noise_of_few_rows_is_told():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(20, 8))
+    frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(kind=["u", "v"] * 10)
+    assert "column(s) b are" in str(told(frame)[0].message)
+    assert not told(X[:, :2] @ rng.normal(size=(2, 8)) + 0.1 * X)

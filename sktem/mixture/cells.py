@@ -1,0 +1,175 @@
+"""Comparison of imputed values with means of columns, by cells left out."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.exceptions import FitWarning, warn_user
+
+__all__ = ["CELLS", "warn_of_cells"]
+
+
+class CellRule(NamedTuple):
+    """Comparison of imputed values with means of columns.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows that are looked at, at most.
+    fewest : int
+        Rows, at least.
+    n_parts : int
+        Parts of the rows, of which one is left out of a fit and judged, and of the
+        cells of a row, of which one is imputed from the others.
+    n_cells, n_judged : int
+        Cells and rows that are judged, about, if there are so many.
+    worse, one_worse, better : float
+        Squared errors over those of means, from which on they are in doubt: of all
+        columns, and of one; and below which no more rows are judged.
+    most_equal : float
+        Share of a column with one value, at most, for it to be judged alone.
+    far : float
+        Standard deviations by which an imputed value is worse than the mean, or better,
+        to be counted, as the quartiles have them: of heavy tails, single cells decide
+        the sum of squares.
+    errors : float
+        Standard errors by which more of these are worse than better.
+    """
+
+    n_rows: int = 5000
+    fewest: int = 8
+    n_parts: int = 5
+    n_cells: int = 2000
+    n_judged: int = 100
+    worse: float = 1.15
+    one_worse: float = 1.3
+    better: float = 0.9
+    most_equal: float = 0.95
+    far: float = 0.5
+    errors: float = 2.5
+
+    def n_folds(self, n_rows, n_columns):
+        """Return how many parts of the rows are judged, at most."""
+        wanted = max(self.n_cells / n_columns, self.n_judged)
+        return min(int(np.ceil(self.n_parts * wanted / n_rows)), self.n_parts)
+
+
+CELLS = CellRule()
+
+
+class CellErrors:
+    """Errors of imputed values and of means, by cells that are left out.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Rows of the columns that are judged; NaN is missing.
+    rule : CellRule
+        What counts as worse.
+    """
+
+    def __init__(self, rows, rule):
+        self.values, self.rule = rows, rule
+        self.imputed, self.means = np.full((2, *rows.shape), np.nan)
+        scale = np.nanstd(rows, axis=0)
+        self.scale = np.where(scale > 0, scale, 1.0)
+        lower, upper = np.nanquantile(rows, [0.25, 0.75], axis=0)
+        spread = np.minimum((upper - lower) / 1.349, self.scale)
+        self.far = rule.far * np.where(spread > 0, spread / self.scale, 1.0)
+        counts = [np.unique(v[~np.isnan(v)], return_counts=True)[1] for v in rows.T]
+        self.varies = [c.max() <= rule.most_equal * c.sum() for c in counts]
+
+    def of(self, columns):
+        """Return errors of imputed values and of means, in standard deviations."""
+        values, scale = self.values[:, columns], self.scale[columns]
+        errors = np.abs(self.imputed[:, columns] - values) / scale
+        return errors, np.abs(self.means[:, columns] - values) / scale
+
+    def are_worse(self, columns, least):
+        """Return whether errors are larger than those of means, by more than chance."""
+        errors, means = self.of(columns)
+        losses, far = errors - means, self.far[columns]
+        worse, better = (losses > far).sum(), (-losses > far).sum()
+        if np.nansum(errors**2) <= least * np.nansum(means**2):
+            return False
+        return worse - better > self.rule.errors * np.sqrt(worse + better)
+
+    @property
+    def are_better(self):
+        """Whether imputed values are clearly nearer than means."""
+        errors, means = self.of(np.arange(self.values.shape[1]))
+        return np.nansum(errors**2) < self.rule.better * np.nansum(means**2)
+
+    def behind(self):
+        """Return columns whose errors are larger than those of means."""
+        every, rule = np.arange(self.values.shape[1]), self.rule
+        single = [k for k in every[self.varies] if self.are_worse([k], rule.one_worse)]
+        if not single and self.are_worse(every, rule.worse):
+            return every
+        return np.array(single, dtype=np.intp)
+
+
+def _judged(rows, weights, columns, learn, rule):
+    """Return the errors of cells, of one part of the rows where these are no doubt."""
+    rng, errors = np.random.default_rng(0), CellErrors(rows[:, columns], rule)
+    n, d = errors.values.shape
+    n_parts = min(rule.n_parts, d)
+    folds = rng.permutation(n) % rule.n_parts
+    parts = rng.permuted(np.tile(np.arange(d) % n_parts, (n, 1)), axis=1)
+    for fold in range(rule.n_folds(n, d)):
+        out, taken = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        fitted = learn(taken)
+        known = ~np.isnan(errors.values[taken])
+        totals = weights[taken] @ np.where(known, errors.values[taken], 0.0)
+        errors.means[out] = totals / np.maximum(weights[taken] @ known, 1e-300)
+        for part in range(n_parts):
+            left_out = parts[out] == part
+            holes = rows[out].copy()
+            holes[:, columns] = np.where(left_out, np.nan, holes[:, columns])
+            filled = fitted.completed(holes, "mean", None)[:, columns]
+            errors.imputed[out] = np.where(left_out, filled, errors.imputed[out])
+        if errors.are_better:
+            break
+    return errors
+
+
+def warn_of_cells(rows, weights, columns, learn, names, rule: CellRule = CELLS):
+    """Warn of columns whose imputed values are behind their means.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Rows; NaN is missing.
+    weights : ndarray of shape (n,)
+        Their weights.
+    columns : ndarray of int
+        Columns of numbers that are judged.
+    learn : callable
+        Returns the fitted mixture of some rows, by their indices.
+    names : sequence
+        Names of all columns.
+    rule : CellRule
+        What counts as behind.
+    """
+    if len(rows) < rule.fewest or len(columns) < 2:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cells = _judged(rows, weights, columns, learn, rule)
+    behind = cells.behind()
+    if not len(behind):
+        return
+    own, simple = (np.sqrt(np.nanmean(errors**2)) for errors in cells.of(behind))
+    first = ", ".join(str(names[column]) for column in columns[behind[:3]])
+    warn_user(
+        f"Imputed values of column(s) {first}{', ...' if len(behind) > 3 else ''} are "
+        f"behind their means: of cells left out the error is {own:.2g} standard "
+        f"deviations, and {simple:.2g} by the means. Heavy tails, or few rows, make "
+        "slopes of one column in others that are not there. Transform the columns "
+        'first, by QuantileTransformer(output_distribution="normal") or logarithms, or '
+        "take n_components=1 or SimpleImputer.",
+        FitWarning,
+    )
