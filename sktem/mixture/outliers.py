@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy.stats import yeojohnson_llf, yeojohnson_normmax
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,6 +40,9 @@ class Threshold(NamedTuple):
     excess : float
         Share of new rows below the level of a contamination, as a multiple of it, that
         is reported.
+    many, n_skewed : float, int
+        Share of the rows below the level "auto" from which on skewed columns are
+        looked for, and rows that are looked at, at most.
     """
 
     share: float = 0.02
@@ -47,6 +51,8 @@ class Threshold(NamedTuple):
     draws: int = 10_000
     recent: int = 4096
     excess: float = 1.5
+    many: float = 0.06
+    n_skewed: int = 2000
 
 
 THRESHOLD = Threshold()
@@ -173,6 +179,8 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         self._offset, self._recent = self._level(X), X[-THRESHOLD.recent :]
         if self.contamination != "auto":
             self._warn_of_new_rows(X, self.contamination)
+        else:
+            self._warn_of_skew(X)
         return self
 
     @unchanged_by_errors
@@ -263,6 +271,28 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
                 FitWarning,
             )
 
+    def _warn_of_skew(self, X):
+        """Warn of many outliers where single columns are better when transformed."""
+        share = np.mean(self._scores(X) < self._offset)
+        most = THRESHOLD.many
+        if share < most + 2 * np.sqrt(most * (1 - most) / len(X)):
+            return
+        X = X[:: -(-len(X) // THRESHOLD.n_skewed)]
+        alone = sum(
+            _transformed_likelihood(column[~np.isnan(column)]) for column in X.T
+        )
+        density = self._scores(X, left_out=True).mean()
+        if alone > density:
+            warn_user(
+                f"{share:.0%} of the rows are called outliers, and columns are skewed "
+                "or have heavy tails: after PowerTransformer(), columns that do not "
+                f"depend on each other are more likely ({alone:.4g} per row) than "
+                f"under the mixture ({density:.4g}). Transform the columns first, by "
+                "it or by their logarithms, take more components, or set "
+                "contamination.",
+                FitWarning,
+            )
+
     def _scores(self, X, left_out=False):
         """Return log-densities, averaged over missing values.
 
@@ -340,6 +370,20 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
             -1 for outliers, 1 for others.
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
+
+
+def _transformed_likelihood(values):
+    """Return the mean log-density of a column that is normal after a power transform.
+
+    It is that of the column as it is, less what three parameters gain by chance; minus
+    infinity if it has few values.
+    """
+    scale = np.abs(values).max()
+    if len(np.unique(values)) < len(values) / 2 or not np.isfinite(scale / len(values)):
+        return -np.inf
+    power = yeojohnson_normmax(values)
+    likelihood = yeojohnson_llf(power, values) / len(values)
+    return likelihood - 0.5 * (1 + np.log(2 * np.pi)) - 3 / len(values)
 
 
 def _below_most(level, scores):

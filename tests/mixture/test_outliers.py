@@ -6,8 +6,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
+from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktem import MixtureOutlierDetector
@@ -208,3 +209,31 @@ def test_levels_of_rows_that_differ_are_as_they_were(monkeypatch):
         monkeypatch.setattr(outliers, "_below_most", lambda level, scores: level)
         assert MixtureOutlierDetector(random_state=0).fit(X).offset_ == level
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_skewed_columns_are_told(seed):
+    rng = np.random.default_rng(seed)
+    X = np.exp(2 * rng.normal(size=(300, 3)))
+    with pytest.warns(FitWarning, match="skewed") as caught:
+        detector = MixtureOutlierDetector(random_state=0).fit(X)
+    share = (detector.predict(X) < 0).mean()
+    assert share > 0.1 and str(caught[0].message).startswith(f"{share:.0%} of the rows")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        # The advice helps, and rows far out of normal columns are not skew.
+        normal = PowerTransformer().fit_transform(X)
+        assert (detector.fit(normal).predict(normal) < 0).mean() < 0.05
+        normal[:30] = 8 + rng.normal(size=(30, 3)) * 3
+        detector.fit(normal)
+        detector.fit(rng.exponential(size=(300, 3)))
+
+
+def test_densities_of_transformed_columns():
+    values = np.exp(np.random.default_rng(0).normal(size=400))
+    transform = PowerTransformer(standardize=False).fit(values[:, None])
+    moved, power = transform.transform(values[:, None])[:, 0], transform.lambdas_[0]
+    slopes = (power - 1) * np.log1p(values)  # of the transform, for positive values
+    logs = norm(moved.mean(), moved.std()).logpdf(moved) + slopes
+    likelihood = outliers._transformed_likelihood(values)
+    np.testing.assert_allclose(likelihood, logs.mean() - 3 / 400, rtol=1e-6)
