@@ -10,8 +10,6 @@ from scipy.stats import chi2
 __all__ = ["BatchMeans", "OrderRule"]
 
 TINY = np.finfo(np.float64).tiny
-#: Deviations of a column, relative to its mean, that are those of rounding.
-ROUNDED = 1e-12
 
 
 class OrderRule(NamedTuple):
@@ -29,12 +27,18 @@ class OrderRule(NamedTuple):
         they do.
     chance : float
         Probability of the same in random order, at most.
+    rounding : float
+        Deviations of a column, relative to its mean, that are those of rounding.
+    at_once : int
+        Batches whose means are computed together.
     """
 
     fewest: int = 3
     apart: float = np.inf
     share: float = np.inf
     chance: float = 1e-6
+    rounding: float = 1e-12
+    at_once: int = 64
 
 
 class BatchMeans:
@@ -52,7 +56,7 @@ class BatchMeans:
     n : int
         Full batches.
     centre : ndarray of shape (n_columns,)
-        Means of the first batch.
+        Means of the first batch, which set the origin.
     sums : ndarray of shape (3, n_columns) or float
         Sums over batches of the means of columns about the centre, of their squares,
         and of the means of squared values.
@@ -76,24 +80,30 @@ class BatchMeans:
         if self.rows is not None and len(self.rows):
             rows = np.concatenate([self.rows, rows])
         full = len(rows) // self.size * self.size
-        for first in range(0, full, self.size):
-            self._count(rows[first : first + self.size])
+        step = self.rule.at_once * self.size
+        for first in range(0, full, step):
+            part = rows[first : min(first + step, full)]
+            self._count(part.reshape(-1, self.size, rows.shape[1]))
         if full and self.n >= self.rule.fewest:
             self.is_ordered = self._differ()
         self.rows = rows[full:].copy()
 
-    def _count(self, batch) -> None:
-        mean, means = np.mean, batch.mean(axis=0)
-        if not np.isfinite(means).all():
-            if np.isfinite(batch).mean(axis=0).min() < 0.5:
-                return
-            mean, means = np.nanmean, np.nanmean(batch, axis=0)
+    def _count(self, batches) -> None:
+        """Count full batches, (n, size, n_columns)."""
         if self.centre is None:
-            self.centre = means
-        squares = mean((batch - self.centre) ** 2, axis=0)
-        means = means - self.centre
-        self.sums = self.sums + np.stack([means, means**2, squares])
-        self.n += 1
+            self.centre = np.nan_to_num(_mean(batches[0]))
+        batches = batches - self.centre
+        means = batches.mean(axis=1)
+        squares = np.einsum("nij,nij->nj", batches, batches) / self.size
+        with_holes = ~np.isfinite(means).all(axis=1)
+        for i in np.flatnonzero(with_holes):
+            means[i], squares[i] = _mean(batches[i]), _mean(batches[i] ** 2)
+        counted = np.isfinite(means).all(axis=1)
+        means, squares = means[counted], squares[counted]
+        self.sums = self.sums + np.stack(
+            [means.sum(axis=0), (means**2).sum(axis=0), squares.sum(axis=0)]
+        )
+        self.n += len(means)
 
     def _differ(self) -> bool:
         means, squares, of_values = self.sums / self.n
@@ -101,9 +111,17 @@ class BatchMeans:
         free = self.n - 1
         by_chance = chi2.isf(self.rule.chance / len(means), free) / free / self.size
         together = between.sum() / max(within.sum(), TINY)
-        rounded = within <= (ROUNDED * self.centre) ** 2
+        rounded = within <= (self.rule.rounding * self.centre) ** 2
         shares = np.where(rounded, 0.0, between / np.maximum(within, TINY))
         return bool(
             together > max(self.rule.apart / self.size, by_chance)
             or shares.max() > max(self.rule.share, by_chance)
         )
+
+
+def _mean(batch) -> np.ndarray:
+    """Return means of the columns, NaN where most values are missing."""
+    finite = np.isfinite(batch)
+    counts = finite.sum(axis=0)
+    means = np.where(finite, batch, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    return np.where(2 * counts < len(batch), np.nan, means)
