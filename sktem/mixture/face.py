@@ -153,10 +153,13 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
             warn_of_copied_rows(X)
         if not warn_of_components(model, state, X, sample_weight):
             warn_of_parameters(self._n_parameters(), len(X), sample_weight)
-            if settings.leaves_saddles and state.converged:
-                rows = X, sample_weight
-                if warm or not warned_of_start(mixture, model, state.params, *rows):
-                    warn_of_equal(model, state.params, X)
+            rows, is_told = (X, sample_weight), False
+            if state.converged and not warm:
+                # A number as tol stops where scikit-learn does, near a maximum or not.
+                if settings.leaves_saddles or settings.extrapolates:
+                    is_told = warned_of_start(mixture, model, state.params, *rows)
+            if settings.leaves_saddles and state.converged and not is_told:
+                warn_of_equal(model, state.params, X)
         return self
 
     def _rows_of_fit(self, X, sample_weight):

@@ -73,9 +73,11 @@ class MixtureSettings(ABC):
         return self.n_components > 1 and random
 
     @property
-    def has_doubtful_start(self) -> bool:
-        """Whether the start is neither made of clusters nor of a function."""
-        return self.may_start_at_saddle and not callable(self.init_params)
+    def other_start(self) -> str | None:
+        """Method of the starts to which a fit is compared, None without any."""
+        if self.n_components == 1 or callable(self.init_params):
+            return None
+        return "kmeans" if self.may_start_at_saddle else "random_from_data"
 
     @abstractmethod
     def kinds(self, model, n_features) -> dict:

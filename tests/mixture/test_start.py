@@ -75,6 +75,7 @@ def test_rows_belong_to_the_nearest_chosen_row(kind, method, offset):
 
 @pytest.mark.parametrize("kind", ["full", "diag"])
 @pytest.mark.parametrize("method", ["k-means++", "random_from_data"])
+@pytest.mark.filterwarnings("ignore:Under a short run")
 def test_as_good_as_scikit_learns_start(method, kind):
     """Its components of no width assign each row to the nearest chosen one, too."""
     X = load_iris().data

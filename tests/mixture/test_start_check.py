@@ -1,10 +1,11 @@
-"""Fits whose start has led to less than clusters would have."""
+"""Fits whose start has led to less than another would have."""
 
 import time
 import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_blobs, make_swiss_roll
 
 from sktem import StochasticEMGaussianMixture, StochasticEMMixture
 from sktem.exceptions import FitWarning
@@ -16,11 +17,12 @@ def two_clusters(seed, n_features=2, n=800):
     return rng.normal(size=(n, n_features)) + far * rng.choice([-1, 1], (n, 1))
 
 
-def fitted(X, **options):
+def fitted(X, n_components=2, **options):
     """Return a fit, and whether it says that another start leads to more."""
+    options = {"random_state": 0, **options}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = StochasticEMGaussianMixture(2, random_state=0, **options).fit(X)
+        fit = StochasticEMGaussianMixture(n_components, **options).fit(X)
     hits = [w for w in caught if "short run from init_params" in str(w.message)]
     assert all(w.category is FitWarning and w.filename == __file__ for w in hits)
     return fit, bool(hits)
@@ -51,7 +53,7 @@ def test_means_that_start_together_part_or_are_told(covariance_type, with_precis
 
 
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("start", ["means", "rows", "random"])
+@pytest.mark.parametrize("start", ["means", "rows", "random", "clusters"])
 def test_starts_that_do_no_harm_are_not_told(seed, start):
     X = two_clusters(seed, 1 + seed % 4, [60, 300, 3000][seed % 3])
     rng = np.random.default_rng(seed)
@@ -59,10 +61,35 @@ def test_starts_that_do_no_harm_are_not_told(seed, start):
         "means": {"means_init": X[[X[:, 0].argmin(), X[:, 0].argmax()]]},
         "rows": {"means_init": X[rng.choice(len(X), 2, replace=False)]},
         "random": {"init_params": "random", "n_init": 5},
+        "clusters": {},
     }[start]
     fit, is_told = fitted(X, **given)
     free, _ = fitted(X, n_init=5)
     assert not is_told or free.score(X) - fit.score(X) > 0.05
+
+
+@pytest.mark.parametrize("n", [800, 20_000])
+def test_a_lower_maximum_to_which_clusters_lead_is_told(n):
+    lost, told = [], []
+    for seed in range(4):
+        X, _ = make_swiss_roll(n, random_state=seed)
+        fit, is_told = fitted(X, 3, random_state=seed)
+        best, _ = fitted(X, 3, init_params="random_from_data", n_init=8)
+        lost.append(best.score(X) - fit.score(X) > 0.1)
+        told.append(is_told)
+    assert not np.any(np.array(told) & ~np.array(lost))
+    assert 2 * sum(told) >= sum(lost) > 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+def test_clusters_that_are_apart_are_not_told(seed, covariance_type):
+    K = 2 + seed % 4
+    X, _ = make_blobs(100 + 200 * seed, 1 + seed % 5, centers=K, random_state=seed)
+    fit, is_told = fitted(X, K, covariance_type=covariance_type)
+    options = {"init_params": "random_from_data", "n_init": 10}
+    best, _ = fitted(X, K, covariance_type=covariance_type, **options)
+    assert not is_told or best.score(X) - fit.score(X) > 0.01
 
 
 def test_rows_with_weights_and_holes():
