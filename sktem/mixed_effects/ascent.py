@@ -18,6 +18,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     importance_draws,
     quadrature_draws,
     single_point,
+    thin_size,
 )
 from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.vector import ParameterVector
@@ -101,6 +102,8 @@ class Resolution(NamedTuple):
         Quadrature nodes per random effect, and the most of a single one.
     n_draws : int
         Importance draws per subject where there would be more quadrature points.
+    thin : tuple of int
+        Latents with few nodes.
     """
 
     per_subject: int = 300
@@ -109,11 +112,13 @@ class Resolution(NamedTuple):
     most: int = 7
     most_of_one: int = 41
     n_draws: int = 300
+    thin: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, n_nodes: int, d: int) -> Resolution:
+    def of(cls, n_nodes: int, d: int, thin=()) -> Resolution:
         """Return the resolution with this number of nodes per random effect."""
-        return cls(least=n_nodes, most=n_nodes, most_of_one=n_nodes, n_draws=n_nodes**d)
+        all_nodes = {"least": n_nodes, "most": n_nodes, "most_of_one": n_nodes}
+        return cls(**all_nodes, n_draws=n_nodes**d, thin=thin)
 
     @classmethod
     def by_draws(cls, n_draws: int) -> Resolution:
@@ -122,14 +127,22 @@ class Resolution(NamedTuple):
 
     def nodes(self, n: int, d: int) -> int:
         """Return the nodes per random effect, 0 for importance draws."""
-        if self.least**d > self.n_draws:
+        d, size = self._grid(d)
+        most = max(self.n_draws, self.per_subject if self.thin else 0)
+        if self.least**d * size > most:
             return 0
-        nodes = int((min(self.in_all / n, self.per_subject)) ** (1 / d) + 1e-9)
+        share = min(self.in_all / n, self.per_subject) / size
+        nodes = int(share ** (1 / max(d, 1)) + 1e-9)
         return min(max(nodes, self.least), self.most_of_one if d == 1 else self.most)
 
     def n_points(self, n: int, d: int) -> int:
         """Return the points per subject."""
-        return self.nodes(n, d) ** d or self.n_draws
+        nodes, (d, size) = self.nodes(n, d), self._grid(d)
+        return nodes**d * size if nodes else self.n_draws
+
+    def _grid(self, d: int) -> tuple[int, int]:
+        """Return the random effects of the grid, and how often it is repeated."""
+        return d - len(self.thin), thin_size(len(self.thin))
 
 
 #: For first steps.
@@ -214,7 +227,7 @@ def ascend(
     model,
     rows,
     params,
-    rng,
+    seed,
     start=None,
     most_steps=NEWTON.most_steps,
     least_gain=NEWTON.least_gain,
@@ -228,7 +241,6 @@ def ascend(
     likelihood, and promised to, is halved, and if that does not help, an EM step takes
     its place.
     """
-    seed = rng.integers(2**63)
     modes = model.prior_moments(rows, params)[0] if start is None else start
     here = likelihood_at(model, rows, params, modes, seed, resolution)
     first, promise, louis = here.value, np.inf, None
@@ -238,12 +250,13 @@ def ascend(
         if not np.isfinite(louis.observed).all():
             break
         before, coordinates = here.value, Coordinates(model, params, rows)
-        step, promise = _newton_step(louis, coordinates)
+        stay = here.draws.random or bool(resolution.thin)
+        step, promise = _newton_step(louis, coordinates, stay)
         if promise < least_gain / 2:
             break
         lengths = NEWTON.halvings if promise > NEWTON.worth_halving else 1
         candidates = (coordinates.params(step / 2**h) for h in range(lengths))
-        others = _em_steps(model, rows, params, here) if lengths > 1 else ()
+        others = _em_steps(model, rows, params, here, stay) if lengths > 1 else ()
         for changed in chain(candidates, others):
             there = likelihood_at(model, rows, changed, here.modes, seed, resolution)
             if there.value > here.value:  # False for NaN
@@ -276,7 +289,7 @@ def likelihood_at(model, rows, params, modes, seed, resolution):
     if d == 0:
         draws = single_point(n)
     elif nodes := resolution.nodes(n, d):
-        draws = quadrature_draws(modes, covariances, nodes)
+        draws = quadrature_draws(modes, covariances, nodes, resolution.thin)
     else:
         rng = np.random.default_rng(seed)  # the same noise at every step
         prior = model.prior_moments(rows, params)
@@ -359,16 +372,17 @@ class Coordinates:
         return self.vector.params(self.natural(step), self.origin)
 
 
-def _newton_step(louis, coordinates):
+def _newton_step(louis, coordinates, stay=False):
     """Return Newton's step, and the gain that it promises.
 
     Directions in which the likelihood is not concave get a curvature. Parameters that
-    it would take beyond their bounds, where they are, stay.
+    it would take beyond their bounds, where they are, stay; or all that are there.
     """
     J, bend = coordinates.derivatives(louis.slope)
     slope = J.T @ louis.slope
     complete, curvature = J.T @ louis.complete @ J, J.T @ louis.observed @ J - bend
-    is_held = (coordinates.least > -NEWTON.at_least) & (slope <= 0)
+    is_held = coordinates.least > -NEWTON.at_least
+    is_held &= (slope <= 0) | stay
     is_held |= (coordinates.most < NEWTON.at_least) & (slope >= 0)
     is_held |= (np.diag(complete) == 0) & (slope == 0)  # nothing depends on it
     slope[is_held] = curvature[is_held] = curvature[:, is_held] = 0.0
@@ -400,8 +414,11 @@ def _statistics(model, params, n, block, points, weights):
     return len(block) / n * model.mean_statistics(repeated, Z, weights.ravel())
 
 
-def _em_steps(model, rows, params, here):
-    """Yield the parameters after an EM step, which leads upwards from anywhere."""
+def _em_steps(model, rows, params, here, stay):
+    """Yield the parameters after an EM step, which leads upwards from anywhere.
+
+    Variances at their bounds stay there, if they shall.
+    """
     draws = here.draws
     terms = (here.log_joint + draws.log_weights).T
     all_weights = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
@@ -411,4 +428,10 @@ def _em_steps(model, rows, params, here):
         lambda subjects: (draws.points[:, subjects], all_weights[subjects]),
     )
     s = sum(sums, start=0.0)
-    yield model.maximize(s, params._replace(steps=np.inf))._replace(steps=params.steps)
+    there = model.maximize(s, params._replace(steps=np.inf))
+    omega, low = there.omega, model.at_floor(params)
+    if stay and low.any():
+        ratios = np.diag(params.omega) / np.diag(omega)
+        scale = np.sqrt(np.where(low, ratios, 1.0))
+        omega = omega * scale[:, None] * scale
+    yield there._replace(steps=params.steps, omega=omega)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,12 +15,15 @@ from sktem.mixed_effects.ascent import (
     likelihood_at,
 )
 from sktem.mixed_effects.inference.louis import louis_information
-from sktem.mixed_effects.inference.marginal_likelihood import single_point
+from sktem.mixed_effects.inference.marginal_likelihood import (
+    single_point,
+    thin_latents,
+)
 from sktem.mixed_effects.inference.node_numbers import covariance_of, least_share
 from sktem.mixed_effects.inference.standard_errors import at_bounds, noise
 from sktem.mixed_effects.m_step import repaired_covariance
+from sktem.mixed_effects.narrow_inputs import is_far_from_zero
 from sktem.mixed_effects.open_directions import exchanged, open_directions
-from sktem.sequences.rows import each_block
 
 __all__ = ["ClimbRule", "LastClimb", "NodeRule"]
 
@@ -86,9 +88,10 @@ class ClimbRule:
         The same of first steps, which are finished only where they lead elsewhere.
     few : Resolution
         Nodes of the first steps from the start, and of first looks at bounds.
-    hopeless, worth_a_try, at_bound : float
+    hopeless, worth_a_try, at_bound, at_bound_by_draws : float
         Loss in log-likelihood by such a look that ends it, and losses allowed at a
-        bound before and after the other parameters have moved.
+        bound before and after the other parameters have moved, the last one with the
+        noise of draws.
     same : float
         Differences of parameters, in units of them, up to which places are the same.
     much_less : float
@@ -117,6 +120,7 @@ class ClimbRule:
     hopeless: float = 2.0
     worth_a_try: float = 0.1
     at_bound: float = 1e-4
+    at_bound_by_draws: float = 0.02
     same: float = 0.1
     much_less: float = 1.0
     larger: float = 0.01
@@ -176,14 +180,15 @@ class LastClimb:
         model, rows, rule = self.model, self.rows, self.rule
         most_steps = {"most_steps": rule.most_steps}
         rough = most_steps | {"least_gain": rule.least_rough_gain}
+        seed = rng.integers(2**63)  # the noise of draws is the same everywhere
         fine = most_steps | {"least_gain": rule.least_gain}
-        first = fine | {"resolution": rule.nodes.first}
+        first = (fine if self.is_by_nodes else rough) | {"resolution": rule.nodes.first}
 
         def finely(there):
-            return ascend(model, rows, there.params, rng, there.modes, **first)
+            return ascend(model, rows, there.params, seed, there.modes, **first)
 
-        ascent = ascend(model, rows, params, rng, modes, **rough)
-        other = ascend(model, rows, model.start, rng, **rough, resolution=rule.few)
+        ascent = ascend(model, rows, params, seed, modes, **rough)
+        other = ascend(model, rows, model.start, seed, **rough, resolution=rule.few)
         better = self._may_be_better(other, ascent)
         if ascent.is_finite:
             ascent = finely(ascent)
@@ -192,13 +197,14 @@ class LastClimb:
             if other.value > ascent.value + rule.larger or not ascent.is_finite:
                 ascent = other
         if ascent.is_finite:
-            inside, ascent = ascent, self._to_the_bounds(ascent, rng, first)
+            inside = ascent
+            ascent, first = self._to_the_bounds(ascent, seed, first)
             if ascent is not inside:
                 ascent = finely(ascent)
-            ascent = self._ascend_finely(ascent, rng, fine)
+            ascent = self._ascend_finely(ascent, seed, fine)
         return ascent
 
-    def _to_the_bounds(self, ascent, rng, options):
+    def _to_the_bounds(self, ascent, seed, options):
         """Move superfluous parameters to their bounds.
 
         Newton steps approach such a bound without reaching it. A variance, or the part
@@ -206,8 +212,11 @@ class LastClimb:
         its least value if the likelihood does not fall, and the rest moves on.
         """
         model, rows, rule = self.model, self.rows, self.rule
-        seed = rng.integers(2**63)
-        moves = [partial(_bounded, model, j) for j in model.design.free_variances]
+        variances = model.design.free_variances
+        if not self.is_by_nodes:  # nodes may do when the small ones are at bounds
+            spare = np.diag(ascent.params.omega) / model.floors.variances
+            variances = variances[np.argsort(spare[variances])]
+        moves = [partial(_bounded, model, j) for j in variances]
         moves += [
             partial(_without, model, entry.parameter)
             for entry in model.design.numeric
@@ -217,6 +226,7 @@ class LastClimb:
         def value_at(params, modes, resolution):
             return likelihood_at(model, rows, params, modes, seed, resolution)
 
+        ascent, options = self._thinned(ascent, seed, options)
         for move in moves:
             for params in move(ascent.params):
                 rough = value_at(params, ascent.modes, rule.few)
@@ -225,27 +235,43 @@ class LastClimb:
                 there = value_at(params, rough.modes, options["resolution"])
                 if not there.value >= ascent.value - rule.worth_a_try:
                     continue
-                other = ascend(model, rows, params, rng, ascent.modes, **options)
-                if other.value >= ascent.value - rule.at_bound:
+                other = ascend(model, rows, params, seed, ascent.modes, **options)
+                by_nodes = options["resolution"].nodes(*ascent.modes.shape) > 0
+                loss = rule.at_bound if by_nodes else rule.at_bound_by_draws
+                if other.value >= ascent.value - loss:
                     gain = ascent.gain + other.value - ascent.value
                     ascent = other._replace(gain=gain)
+                    ascent, options = self._thinned(ascent, seed, options)
                     break
-        return ascent
+        return ascent, options
 
-    def _ascend_finely(self, ascent, rng, options):
+    def _thinned(self, ascent, seed, options):
+        """Return an ascent and its options with few nodes for variances at bounds."""
+        thin = thin_latents(self.model, ascent.params)
+        resolution = options["resolution"]._replace(thin=thin)
+        if resolution == options["resolution"]:
+            return ascent, options
+        options = options | {"resolution": resolution}
+        if resolution.nodes(*ascent.modes.shape):
+            options["least_gain"] = self.rule.least_gain
+        params, modes = ascent.params, ascent.modes
+        return ascend(self.model, self.rows, params, seed, modes, **options), options
+
+    def _ascend_finely(self, ascent, seed, options):
         """Do Newton steps with more nodes, until these change nothing."""
         model, rows = self.model, self.rows
         n, d = len(rows), model.design.n_latents
-        nodes = self.rule.nodes
-        n_nodes, differ = nodes.first.nodes(n, d), False
+        nodes, thin = self.rule.nodes, thin_latents(model, ascent.params)
+        n_nodes, differ = nodes.first._replace(thin=thin).nodes(n, d), False
         while n_nodes and (differ or not ascent.by_nodes.within(*nodes.same)):
-            n_nodes = nodes.after(n_nodes, d)
+            n_nodes = nodes.after(n_nodes, max(d - len(thin), 1))
             most = min(nodes.most_of_subject, nodes.most_in_all / n)
-            if n_nodes**d > most or n_nodes > nodes.most:
+            resolution = Resolution.of(n_nodes, d, thin)
+            if resolution.n_points(n, d) > most or n_nodes > nodes.most:
                 break
             finer = ascend(
-                model, rows, ascent.params, rng, ascent.modes, **options,
-                resolution=Resolution.of(n_nodes, d),
+                model, rows, ascent.params, seed, ascent.modes, **options,
+                resolution=resolution,
             )  # fmt: skip
             if not finer.is_finite:
                 break
@@ -262,9 +288,9 @@ class LastClimb:
             ascent = finer._replace(by_nodes=by_nodes)
         if ascent.by_nodes.within(*nodes.alike):
             return ascent
-        return self._ascend_by_draws(ascent, rng)
+        return self._ascend_by_draws(ascent, seed)
 
-    def _ascend_by_draws(self, ascent, rng):
+    def _ascend_by_draws(self, ascent, seed):
         """Do Newton steps with draws, whose noise is known, unlike the error of nodes.
 
         It moves the estimates by the same share of their standard errors however many
@@ -272,15 +298,16 @@ class LastClimb:
         """
         model, rows, rule = self.model, self.rows, self.rule
         n_draws = min(rule.nodes.n_draws, rule.nodes.most_draws // len(rows))
+        seed, other = np.random.default_rng(seed).integers(2**63, size=2)
         resolution = Resolution.by_draws(n_draws)
         drawn = ascend(
-            model, rows, ascent.params, rng, ascent.modes, most_steps=rule.most_steps,
+            model, rows, ascent.params, seed, ascent.modes, most_steps=rule.most_steps,
             least_gain=rule.least_rough_gain, resolution=resolution,
         )  # fmt: skip
         if drawn.information is None:  # the likelihood is not finite
             return ascent
-        seed, params = rng.integers(2**63), drawn.params
-        here = likelihood_at(model, rows, params, drawn.modes, seed, resolution)
+        params = drawn.params
+        here = likelihood_at(model, rows, params, drawn.modes, other, resolution)
         information, is_held = drawn.information, at_bounds(self.vector, params)
         # The information about variances near their bounds is noise.
         least = rule.nodes.least_share * np.diag(information.complete)
@@ -324,7 +351,7 @@ class LastClimb:
         """Return why the end of Newton steps may not be a maximum, empty if it is."""
         if not ascent.is_finite:
             return "The likelihood is not finite at the estimates."
-        if _is_far_from_zero(self.model, self.rows, ascent.params, self.rule.narrow):
+        if is_far_from_zero(self.model, self.rows, ascent.params, self.rule.narrow):
             return (
                 "An input hardly varies beside its values, so that rounding hides its "
                 "effect: subtract a typical value from inputs whose range is small "
@@ -390,40 +417,6 @@ class LastClimb:
         return ""
 
 
-def _is_far_from_zero(model, rows, params, narrow):
-    """Return whether an input varies by no more than its square's rounding.
-
-    Inputs that change no prediction do not matter.
-    """
-    extremes = each_block(rows, _extremes, lambda subjects: ())
-    low, high, largest = np.array(extremes).transpose(1, 0, 2)
-    widths = high.max(axis=0) - low.min(axis=0)
-    narrow_ones = (widths > 0) & (widths < narrow * largest.max(axis=0))
-    return any(_is_read(model, rows, params, j) for j in np.flatnonzero(narrow_ones))
-
-
-def _is_read(model, rows, params, column):
-    """Return whether predictions change with a column of the inputs."""
-    if rows.events is not None:
-        return rows.names is None or rows.names[column] == "TIME"
-    if model.structure is None or not rows.in_memory:
-        return True
-    changed = copy(rows)
-    changed.inputs = rows.inputs.copy()
-    changed.inputs[:, column] = changed.inputs[0, column]
-    means = model.prior_moments(rows, params)[0]
-    f, other = (model.predict_rows(x, means, params.numeric) for x in (rows, changed))
-    return not np.array_equal(f, other, equal_nan=True)
-
-
-def _extremes(rows):
-    """Return minimum, maximum and largest magnitude of the inputs of some subjects."""
-    x = np.asarray(rows.inputs, dtype=float)
-    # Columns that are not read may be NaN.
-    low, high = np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)
-    return low, high, np.fmax.reduce(np.abs(x), axis=0)
-
-
 def _without(model, j, params):
     """Yield parameters with one of the residual error at its bound."""
     least = model.residual_floors[j]
@@ -438,8 +431,7 @@ def _bounded(model, j, params):
     omega = params.omega
     share = np.sqrt(model.floors.variances[j] / omega[j, j])
     if share < 0.9:
-        scale = np.ones(len(omega))
-        scale[model.design.tied == j] = share
+        scale = np.where(model.design.tied == j, share, 1.0)
         yield params._replace(omega=omega * scale[:, None] * scale)
     others = np.flatnonzero(model.design.pattern[j])
     if len(others) > 1:

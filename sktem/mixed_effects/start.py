@@ -249,10 +249,7 @@ def start_from_data(omega_start, model, rows) -> Start:
     if len(starts) == 1 or not can_climb(*sizes):
         return starts[0]
     steps = {"most_steps": START.steps}
-    reached = [
-        ascend(model, some, start.params, np.random.default_rng(0), **steps)
-        for start in starts
-    ]
+    reached = [ascend(model, some, start.params, 0, **steps) for start in starts]
     values = np.nan_to_num([ascent.value for ascent in reached], nan=-np.inf)
     best = int(np.argmax(values))
     gain = float(values[best] - values[0])

@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
 from sktem.evaluation import sampling_importance_resampling
+from sktem.exceptions import FitWarning
 from sktem.mixed_effects.differences import numerical_hessian
 from sktem.mixed_effects.effects import matched, numbered
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
@@ -210,6 +211,40 @@ def test_resampling_takes_few_points(shared_data, monkeypatch):
     assert sum(counts) / 100 < 1000
     for name in ("V", "KA", "b"):
         assert drawn[name].std() == pytest.approx(errors[name], rel=0.4)
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_superfluous_variances_of_many_are_told(seed):
+    """The maximum is that of the model without them, however many they are."""
+    rng, n = np.random.default_rng(seed), 15
+    frame = pd.DataFrame({
+        "ID": np.repeat(np.arange(n), 5),
+        "TIME": np.tile([0.0, 1, 2, 4, 8], n),
+        "AMT": np.tile([100.0, 0, 0, 0, 0], n),
+        "OCC": np.tile([1.0, 1, 1, 2, 2], n),
+    })  # fmt: skip
+    psi = {"CL": 2 * np.exp(0.3 * rng.standard_normal(n)), "V": 20.0}
+    f = OneCompartment().predict(frame, psi)
+    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(5 * n))
+    settings = {
+        "parameters": {"CL": 2.0, "V": 20.0},
+        "residual_error": "proportional",
+        "random_state": 0,
+    }
+    least = NonlinearMixedEffectsRegressor(OneCompartment(), omega=["CL"], **settings)
+    least.fit(read_nonmem(frame.drop(columns="OCC")))
+    most = NonlinearMixedEffectsRegressor(
+        OneCompartment(), occasions={"OCC": ["CL", "V"]}, **settings
+    )
+    with pytest.warns(FitWarning) as told:
+        most.fit(read_nonmem(frame))
+    assert len(told) == 1 and "are at their lower bound" in str(told[0].message)
+    assert least.converged_ and most.converged_
+    assert abs(most.log_likelihood() - least.log_likelihood()) < 0.01
+    with pytest.warns(FitWarning, match="are at their bounds"):
+        errors = most.standard_errors()
+    for name, error in least.standard_errors().items():
+        assert errors[name] == pytest.approx(error, rel=0.02)
 
 
 def test_order_of_occasions():

@@ -11,6 +11,7 @@ from sktem.mixed_effects.inference.linearized import linearized_log_likelihood
 from sktem.mixed_effects.inference.marginal_likelihood import (
     quadrature_draws,
     single_point,
+    thin_latents,
 )
 from sktem.mixed_effects.inference.node_numbers import (
     NUMBERS,
@@ -86,7 +87,9 @@ def log_likelihood(fitted, method, n_draws, n_nodes):
     if method == "auto":
         few = max(EXACTNESS.least_draws, EXACTNESS.draws_in_all // len(rows))
         n_draws = min(n_draws, few)
-        if len(numbers(NUMBERS.likelihood, *modes.shape)) < EXACTNESS.fewest_numbers:
+        n, d = modes.shape
+        tried = numbers(NUMBERS.likelihood, n, d, thin_latents(model, params))
+        if len(tried) < EXACTNESS.fewest_numbers:
             return _by_importance(fitted, n_draws)
     values, error = log_likelihood_by_nodes(model, rows, params, modes, covariances)
     total = float(values.sum())

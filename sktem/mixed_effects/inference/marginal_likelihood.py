@@ -18,6 +18,8 @@ __all__ = [
     "importance_draws",
     "quadrature_draws",
     "single_point",
+    "thin_latents",
+    "thin_size",
 ]
 
 #: Copies of the subjects that are evaluated at once, times subjects.
@@ -44,6 +46,9 @@ class Spread(NamedTuple):
 
 
 SPREAD = Spread()
+
+#: Latents beyond which those of hardly any variance get few nodes.
+MOST_BY_NODES = 5
 
 
 class ImportanceDraws:
@@ -166,15 +171,56 @@ def importance_draws(modes, covariances, n_draws, rng, prior):
     return ImportanceDraws(points, -log_density - np.log(n_draws), n_parts)
 
 
-def quadrature_draws(modes, covariances, n_nodes):
-    """Return adaptive Gauss-Hermite nodes about the modes."""
-    d = modes.shape[1]
+def thin_latents(model, params) -> tuple[int, ...]:
+    """Return the latents whose variances are at their bounds, if there are many."""
+    low = model.at_floor(params)
+    return tuple(np.flatnonzero(low).tolist()) if len(low) > MOST_BY_NODES else ()
+
+
+def _thin_nodes(k):
+    """Return nodes for k thin latents, and logarithms of their weights.
+
+    Moments of a standard normal density are exact up to the fifth order (formula
+    5-3 of Stroud and Secrest, 1963).
+    """
+    if k < 3:
+        return _grid(3, k)
+    alone, corners = np.eye(k), np.array(list(product((-1.0, 1.0), repeat=k)))
+    nodes = [np.sqrt((k + 2) / 2) * np.concatenate([alone, -alone])]
+    nodes.append(np.sqrt((k + 2) / (k - 2)) * corners)
+    shares = [np.full(2 * k, 4.0), np.full(2**k, (k - 2) ** 2 / 2**k)]
+    grid = np.concatenate(nodes)
+    log_shares = np.log(np.concatenate(shares) / (k + 2) ** 2)
+    return grid, log_shares + 0.5 * (k * np.log(2 * np.pi) + (grid**2).sum(axis=1))
+
+
+def thin_size(k) -> int:
+    """Return the number of nodes for k thin latents."""
+    return 3**k if k < 3 else 2 * k + 2**k
+
+
+def _grid(n_nodes, d):
+    """Return Gauss-Hermite nodes in d dimensions, and logarithms of their weights."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     log_weights = np.log(weights) + 0.5 * nodes**2
-    grid = np.array(list(product(nodes, repeat=d))).reshape(-1, d)
+    grid = np.array(list(product(nodes, repeat=d))).reshape(n_nodes**d, d)
     log_grid = np.array(
         [sum(terms) for terms in product(log_weights, repeat=d)], dtype=float
     )
+    return grid, log_grid
+
+
+def quadrature_draws(modes, covariances, n_nodes, thin=()):
+    """Return adaptive Gauss-Hermite nodes about the modes, few for thin latents."""
+    d, k = modes.shape[1], len(thin)
+    grid, log_grid = _grid(n_nodes, d - k)
+    if thin:
+        few, log_few = _thin_nodes(k)
+        whole = np.empty((len(grid), len(few), d))
+        whole[:, :, np.setdiff1d(np.arange(d), thin)] = grid[:, None]
+        whole[:, :, thin] = few
+        grid = whole.reshape(-1, d)
+        log_grid = (log_grid[:, None] + log_few).ravel()
     roots = np.linalg.cholesky(covariances)
     points = modes + np.einsum("nij,qj->qni", roots, grid)
     log_det = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)

@@ -8,7 +8,11 @@ import numpy as np
 
 from sktem.mixed_effects.floors import correlations
 from sktem.mixed_effects.inference.louis import louis_information
-from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
+from sktem.mixed_effects.inference.marginal_likelihood import (
+    quadrature_draws,
+    thin_latents,
+    thin_size,
+)
 
 __all__ = [
     "NUMBERS",
@@ -85,13 +89,14 @@ class NodeInformation(NamedTuple):
     change: np.ndarray
 
 
-def numbers(known, n, d):
+def numbers(known, n, d, thin=()):
     """Return the numbers of nodes that are tried for n subjects and d effects."""
+    d, size = d - len(thin), thin_size(len(thin))
     first = NUMBERS.first if n * 9**d <= NUMBERS.few_in_all else 0
     n = max(n, 1)
     most = max(NUMBERS.most_of_subject, NUMBERS.few_in_all // n)
     most = min(most, NUMBERS.most_in_all // n)
-    return [q for q in known if q >= first and q**d <= most]
+    return [q for q in known if q >= first and q**d * size <= most]
 
 
 def log_likelihood_by_nodes(model, X, params, modes, covariances):
@@ -101,10 +106,10 @@ def log_likelihood_by_nodes(model, X, params, modes, covariances):
     """
     n, d = modes.shape
     values, changes = np.full(n, np.nan), np.full(n, np.inf)
-    left, error = np.arange(n), np.inf
-    for n_nodes in numbers(NUMBERS.likelihood, n, d):
+    left, error, thin = np.arange(n), np.inf, thin_latents(model, params)
+    for n_nodes in numbers(NUMBERS.likelihood, n, d, thin):
         rows = X if len(left) == n else X[left]
-        draws = quadrature_draws(modes[left], covariances[left], n_nodes)
+        draws = quadrature_draws(modes[left], covariances[left], n_nodes, thin)
         log_joint = draws.log_joint(model, rows, params)
         new = draws.log_likelihood(log_joint)[0]
         changes[left], values[left] = new - values[left], new
@@ -118,8 +123,9 @@ def log_likelihood_by_nodes(model, X, params, modes, covariances):
 def information_by_nodes(model, X, params, modes, covariances, is_held, basis=None):
     """Return the information, with nodes doubled until standard errors are stable."""
     by_nodes, errors = None, np.full(len(is_held), np.nan)
-    for n_nodes in numbers(NUMBERS.information, *modes.shape):
-        draws = quadrature_draws(modes, covariances, n_nodes)
+    (n, d), thin = modes.shape, thin_latents(model, params)
+    for n_nodes in numbers(NUMBERS.information, n, d, thin):
+        draws = quadrature_draws(modes, covariances, n_nodes, thin)
         information = louis_information(model, X, params, draws)
         before = errors
         errors = np.sqrt(np.diag(covariance_of(information.observed, is_held, basis)))

@@ -89,7 +89,7 @@ def _refitted(fitted, rng, n):
         fitted.model,
         fitted.rows[chosen],
         fitted.params,
-        rng,
+        rng.integers(2**63),
         fitted.modes()[0][chosen],
         most_steps=STEPS,
         least_gain=1e-6,

@@ -1,9 +1,14 @@
 """Integrals over the latents of subjects."""
 
 import numpy as np
+import pytest
 from scipy.stats import multivariate_normal, norm
 
-from sktem.mixed_effects.inference.marginal_likelihood import importance_draws
+from sktem.mixed_effects.inference.marginal_likelihood import (
+    importance_draws,
+    quadrature_draws,
+    thin_size,
+)
 
 
 def log_integral(target, modes, covariances, prior):
@@ -47,3 +52,24 @@ def test_normal_integrals_with_correlated_priors():
     exact = multivariate_normal(means[0], both).logpdf(y)
     value, error = log_integral(target, mode[None], covariance[None], (means, root))
     assert abs(value - exact) < 4 * error < 0.01
+
+
+@pytest.mark.parametrize("thin", [(3,), (0, 2), (0, 2, 3), (0, 1, 2, 3, 4)])
+def test_thin_latents_have_exact_moments(thin):
+    rng, d = np.random.default_rng(0), 5
+    root = np.tril(rng.standard_normal((d, d))) + 3 * np.eye(d)
+    mode, covariance = rng.standard_normal((1, d)), root @ root.T
+    draws = quadrature_draws(mode, covariance[None], 5, thin)
+    assert len(draws.points) == 5 ** (d - len(thin)) * thin_size(len(thin))
+    Z, density = draws.points[:, 0], multivariate_normal(mode[0], covariance)
+    weights = np.exp(density.logpdf(Z) + draws.log_weights[:, 0])
+    assert weights.sum() == pytest.approx(1.0)
+    about, unit = np.linalg.solve(root, (Z - mode).T), np.eye(d)
+    np.testing.assert_allclose(about @ weights, 0, atol=1e-12)
+    np.testing.assert_allclose((about * weights) @ about.T, unit, atol=1e-12)
+    third = np.einsum("q,iq,jq,kq->ijk", weights, about, about, about)
+    np.testing.assert_allclose(third, 0, atol=1e-12)
+    fourth = np.einsum("q,iq,jq,kq,lq->ijkl", weights, *[about] * 4)
+    pairs = np.einsum("ij,kl->ijkl", unit, unit)
+    exact = pairs + pairs.transpose(0, 2, 1, 3) + pairs.transpose(0, 2, 3, 1)
+    np.testing.assert_allclose(fourth, exact, atol=1e-12)
