@@ -67,6 +67,7 @@ from sktem.template.stream import (
     TemplateStream,
     TemplateStreamSettings,
 )
+from sktem.template.turned import warn_of_turned
 
 __all__ = ["DeformableTemplateEstimator"]
 
@@ -420,6 +421,8 @@ class DeformableTemplateEstimator(
                 judged.warn_of_drift()
             few = self.fitted_.standardised(state.few)
             warn_of_pixels(self.fitted_.model, state.params, few)
+            if found_images(X) is None:
+                warn_of_turned(self.fitted_, images)
         judged.warn(state.n_rows)
         return self
 

@@ -1,0 +1,116 @@
+"""Check of images that fit a template better turned, mirrored or inverted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sktem.estimators.fit_warnings import warn_user
+from sktem.exceptions import FitWarning
+from sktem.images.shapes import border_of
+
+__all__ = ["TurnedRule", "turned_images", "warn_of_turned"]
+
+
+class TurnedRule(NamedTuple):
+    """Thresholds of images that are turned.
+
+    Attributes
+    ----------
+    looked_at : int
+        Images that are compared with templates as these are, at most.
+    searched : int
+        Positions of images whose likelihoods are computed, at most.
+    of_pixel, of_image : float
+        Gains in log-likelihood that count, for a pixel and for an image.
+    """
+
+    looked_at: int = 400
+    searched: int = 20
+    of_pixel: float = 0.06
+    of_image: float = 4.0
+
+
+#: The rule of every fit.
+TURNED = TurnedRule()
+
+
+def warn_of_turned(fitted, X, rule=TURNED):
+    """Warn of images that fit a template much better turned, mirrored or inverted."""
+    turned = turned_images(fitted, X, rule)
+    if not turned:
+        return
+    named = ", ".join(f"{i} {name}" for i, name, _ in turned[:3])
+    gain = max(gain for *_, gain in turned)
+    warn_user(
+        f"{len(turned)} of {len(X)} images fit the template better in another "
+        f"position, by up to {gain:.2g} nats a pixel (image {named}), and no "
+        "deformation leads there. Bring them to the position of the others, leave "
+        "them out, or learn a template of each position by more n_components.",
+        FitWarning,
+    )
+
+
+def turned_images(fitted, X, rule=TURNED) -> list[tuple[int, str, float]]:
+    """Return indices of images, their better positions, and gains of a pixel."""
+    shape = fitted.layout.image_shape
+    # A mixture may have a template of each position.
+    if len(shape) != 2 or len(fitted.params.weights) > 1:
+        return []
+    count = min(rule.looked_at, len(X))
+    chosen = np.unique(np.linspace(0, len(X) - 1, count).astype(int))
+    Y = fitted.standardised(X[chosen])
+    positions = _positions(Y.reshape(len(Y), -1, *shape))
+    distances = np.array([_distances(fitted, Z) for Z in positions.values()])
+    falls = _distances(fitted, Y) - distances
+    likely = np.argsort(-falls, axis=None, kind="stable")[: rule.searched]
+    where, which = np.unravel_index(likely[falls.ravel()[likely] > 0], falls.shape)
+    if not len(which):
+        return []
+    turned = np.array(list(positions.values()))[where, which]
+    gains = _log_likelihoods(fitted, turned) - _log_likelihoods(fitted, Y[which])
+    n_pixels = np.count_nonzero(~np.isnan(turned), axis=1)
+    gains[gains < rule.of_image] = 0.0
+    gains /= n_pixels
+    names, best = np.array(list(positions))[where], {}
+    for k in np.argsort(gains):  # the largest gain of an image is the last one
+        if gains[k] > rule.of_pixel:
+            best[int(chosen[which[k]])] = str(names[k]), float(gains[k])
+    return [(index, *best[index]) for index in sorted(best)]
+
+
+def _positions(images):
+    """Return images in other positions, as rows, by names of the positions."""
+    border = images[..., border_of(images.shape[2:])]
+    light = np.median(np.nan_to_num(border), axis=2)
+    positions = {
+        "turned by 180 degrees": images[..., ::-1, ::-1],
+        "upside down": images[..., ::-1, :],
+        "mirrored": images[..., ::-1],
+        "with light and dark exchanged": light[..., None, None] - images,
+    }
+    if images.shape[2] == images.shape[3]:
+        transposed = images.swapaxes(2, 3)
+        positions |= {
+            "transposed": transposed,
+            "turned by 90 degrees": transposed[..., ::-1, :],
+            "turned by -90 degrees": transposed[..., ::-1],
+            "transposed along the other diagonal": transposed[..., ::-1, ::-1],
+        }
+    rows = len(images), images[0].size
+    return {name: Z.reshape(rows) for name, Z in positions.items()}
+
+
+def _distances(fitted, Y):
+    """Return mean squares of the differences from the template as it is."""
+    grid, beta = fitted.frame.grid, fitted.params.coefficients[0]
+    squares = (Y - grid.deformed(beta, fitted.means[0])) ** 2
+    count = np.maximum(np.count_nonzero(~np.isnan(Y), axis=1), 1)
+    return np.nansum(squares, axis=1) / count
+
+
+def _log_likelihoods(fitted, Y):
+    """Return log-likelihoods of standardised images."""
+    return logsumexp(fitted.model.searched(Y, fitted.params)[1], axis=1)

@@ -1,0 +1,63 @@
+"""Images that are turned, mirrored or inverted among others."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from sktem import DeformableTemplateEstimator
+from sktem.exceptions import FitWarning
+from sktem.template.turned import turned_images
+from tests.template.oracles import blobs
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return lambda digit: X[y == digit][:30].reshape(-1, 8, 8)
+
+
+POSITIONS = {
+    "turned by 180 degrees": lambda image: image[::-1, ::-1],
+    "mirrored": lambda image: image[:, ::-1],
+    "transposed": lambda image: image.T,
+    "with light and dark exchanged": lambda image: image.max() - image,
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("shape", ["square", "wide"])
+def test_images_in_another_position_are_told(digits, name, shape):
+    """No deformation leads there, so that the image would be explained badly."""
+    if shape == "wide" and name == "transposed":
+        pytest.skip("only squares can be transposed")
+    sixes = digits(6).reshape(-1, 8, 8)
+    if shape == "wide":
+        sixes = np.pad(sixes, ((0, 0), (0, 0), (2, 2)))
+    sixes[4] = POSITIONS[name](sixes[4])
+    with pytest.warns(FitWarning, match=rf"1 of 30 images .*\(image 4 {name}\)"):
+        DeformableTemplateEstimator(random_state=0).fit(sixes)
+
+
+def test_images_in_their_position_are_not_told(digits):
+    shapes = [digits(k).reshape(-1, 8, 8) for k in range(10)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", ".*in another position")
+        for images in [*shapes, blobs(12), -shapes[3], shapes[5][:, :, 1:7]]:
+            fit = DeformableTemplateEstimator(random_state=0).fit(images)
+            assert turned_images(fit.fitted_, fit._checked(images)) == []
+
+
+def test_a_template_of_each_position_is_the_remedy(digits):
+    sevens, is_mirrored = digits(7), np.arange(30) % 3 == 0
+    sevens[is_mirrored] = sevens[is_mirrored, :, ::-1]
+    with pytest.warns(FitWarning, match="images .*mirrored.*by more n_components"):
+        DeformableTemplateEstimator(random_state=0).fit(sevens)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", ".*in another position")
+        two = DeformableTemplateEstimator(n_components=2, random_state=0).fit(sevens)
+    labels = two.predict(sevens)
+    assert (labels == labels[0]).tolist() == is_mirrored.tolist()
