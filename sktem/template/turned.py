@@ -24,17 +24,21 @@ class TurnedRule(NamedTuple):
     searched : int
         Positions of images whose likelihoods are computed, at most.
     of_pixel, of_image : float
-        Gains in log-likelihood that count, for a pixel and for an image.
+        Gains in log-likelihood that count, for a pixel and for an image: one in exp(12)
+        images of the model gains as much by chance.
     """
 
     looked_at: int = 400
     searched: int = 20
     of_pixel: float = 0.06
-    of_image: float = 4.0
+    of_image: float = 12.0
 
 
 #: The rule of every fit.
 TURNED = TurnedRule()
+
+#: A position that is none.
+EXCHANGED = "with light and dark exchanged"
 
 
 def warn_of_turned(fitted, X, rule=TURNED):
@@ -62,15 +66,25 @@ def turned_images(fitted, X, rule=TURNED) -> list[tuple[int, str, float]]:
     count = min(rule.looked_at, len(X))
     chosen = np.unique(np.linspace(0, len(X) - 1, count).astype(int))
     Y = fitted.standardised(X[chosen])
-    positions = _positions(Y.reshape(len(Y), -1, *shape))
-    distances = np.array([_distances(fitted, Z) for Z in positions.values()])
-    falls = _distances(fitted, Y) - distances
+    images = Y.reshape(len(Y), -1, *shape)
+    background = np.median(np.nan_to_num(images[..., border_of(shape)]), axis=2)
+    even = (images - background[..., None, None]).reshape(Y.shape)
+    positions = _positions(images) | {EXCHANGED: -even}
+    as_they_are = {name: Y for name in positions} | {EXCHANGED: even}
+    distances, falls = (
+        np.array([_distances(fitted, Z) for Z in kinds.values()])
+        for kinds in (positions, as_they_are)
+    )
+    falls = np.minimum(falls, falls[0]) - distances
     likely = np.argsort(-falls, axis=None, kind="stable")[: rule.searched]
     where, which = np.unravel_index(likely[falls.ravel()[likely] > 0], falls.shape)
     if not len(which):
         return []
     turned = np.array(list(positions.values()))[where, which]
-    gains = _log_likelihoods(fitted, turned) - _log_likelihoods(fitted, Y[which])
+    # Noise of the background is no reason to exchange light and dark.
+    before = [np.array(list(as_they_are.values()))[where, which], Y[which]]
+    gains = _log_likelihoods(fitted, turned)
+    gains -= np.maximum(*[_log_likelihoods(fitted, Z) for Z in before])
     n_pixels = np.count_nonzero(~np.isnan(turned), axis=1)
     gains[gains < rule.of_image] = 0.0
     gains /= n_pixels
@@ -83,13 +97,10 @@ def turned_images(fitted, X, rule=TURNED) -> list[tuple[int, str, float]]:
 
 def _positions(images):
     """Return images in other positions, as rows, by names of the positions."""
-    border = images[..., border_of(images.shape[2:])]
-    light = np.median(np.nan_to_num(border), axis=2)
     positions = {
         "turned by 180 degrees": images[..., ::-1, ::-1],
         "upside down": images[..., ::-1, :],
         "mirrored": images[..., ::-1],
-        "with light and dark exchanged": light[..., None, None] - images,
     }
     if images.shape[2] == images.shape[3]:
         transposed = images.swapaxes(2, 3)

@@ -61,3 +61,13 @@ def test_a_template_of_each_position_is_the_remedy(digits):
         two = DeformableTemplateEstimator(n_components=2, random_state=0).fit(sevens)
     labels = two.predict(sevens)
     assert (labels == labels[0]).tolist() == is_mirrored.tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_much_noise_is_no_other_position(seed):
+    clean = blobs(60, seed=seed)
+    noise = np.random.default_rng(seed).normal(size=clean.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", ".*in another position")
+        DeformableTemplateEstimator(random_state=0).fit(clean + 5 * clean.std() * noise)
