@@ -98,7 +98,9 @@ class EmissionMixtureModel(LatentModel):
         R = start_responsibilities(
             X, self.emission, self.n_components, "kmeans", legacy
         )
-        return self.start_of(X, R)
+        params = self.start_of(X, R)
+        self.like = params.emission
+        return params
 
     def start_of(self, X, R, sample_weight=None):
         """Return the parameters of given responsibilities.
