@@ -21,6 +21,12 @@ class CellRule(NamedTuple):
         Rows that are looked at, at most.
     fewest : int
         Rows, at least.
+    per_column : int
+        Rows for each column below which chance makes slopes.
+    heavy : float
+        Distance of a value from the median, in standard deviations as the quartiles
+        have them, from which on it makes slopes. Elsewhere nothing is judged: fits to
+        parts of the rows take as long as that to all of them, or longer.
     n_parts : int
         Parts of the rows, of which one is left out of a fit and judged, and of the
         cells of a row, of which one is imputed from the others.
@@ -41,6 +47,8 @@ class CellRule(NamedTuple):
 
     n_rows: int = 5000
     fewest: int = 8
+    per_column: int = 10
+    heavy: float = 8.0
     n_parts: int = 5
     n_cells: int = 2000
     n_judged: int = 100
@@ -55,6 +63,17 @@ class CellRule(NamedTuple):
         """Return how many parts of the rows are judged, at most."""
         wanted = max(self.n_cells / n_columns, self.n_judged)
         return min(int(np.ceil(self.n_parts * wanted / n_rows)), self.n_parts)
+
+    def doubts(self, values) -> bool:
+        """Return whether columns have few rows or heavy tails."""
+        n, d = values.shape
+        if n < self.per_column * d:
+            return True
+        lower, centre, upper = np.nanquantile(values, [0.25, 0.5, 0.75], axis=0)
+        spread = (upper - lower) / 1.349
+        return bool(
+            (np.abs(values - centre) > self.heavy * spread)[:, spread > 0].any()
+        )
 
 
 CELLS = CellRule()
@@ -155,6 +174,8 @@ def warn_of_cells(rows, weights, columns, learn, names, rule: CellRule = CELLS):
         What counts as behind.
     """
     if len(rows) < rule.fewest or len(columns) < 2:
+        return
+    if not rule.doubts(rows[:, columns]):
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

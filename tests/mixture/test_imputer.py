@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktem import MixtureImputer
 from sktem.emissions import Gaussian
+from sktem.mixture.cells import CELLS
 
 
 @pytest.mark.filterwarnings("ignore:Imputed values")  # of noise on few rows
@@ -95,6 +96,17 @@ def test_slopes_of_heavy_tails_are_told():
             assert not told(normal.fit_transform(holes))
             assert not told(rng.normal(size=(400, 4)) @ rng.normal(size=(4, 4)))
     assert n_bad >= 2
+
+
+def test_good_columns_are_not_judged():
+    """Of many rows without values far out there is no fit to parts of them."""
+    X = np.random.default_rng(0).normal(size=(200, 8))
+    assert not CELLS.doubts(X) and CELLS.doubts(X[:79])
+    holes = np.where(np.random.default_rng(1).random(X.shape) < 0.3, np.nan, X)
+    assert not CELLS.doubts(holes)
+    holes[0, 0] = 20.0
+    assert CELLS.doubts(holes)
+    assert not CELLS.doubts(np.column_stack([X, np.ones(200)]))
 
 
 def test_noise_of_few_rows_is_told():
