@@ -433,10 +433,10 @@ def test_nodes_rise_until_they_change_nothing():
     def exact(params):
         return fitted.at(params).log_likelihood("quadrature", n_nodes=25)[0]
 
-    def ended(params, **nodes):
+    def ended(params, seed=0, **nodes):
         rule = ClimbRule(nodes=NodeRule(**nodes))
         climb = LastClimb(fitted.problem, fitted.vector, rule)
-        ascent = climb.ascended(params, np.random.default_rng(0))
+        ascent = climb.ascended(params, np.random.default_rng(seed))
         return ascent, exact(ascent.params), climb.doubt(ascent)
 
     value = exact(fitted.params)
@@ -450,8 +450,9 @@ def test_nodes_rise_until_they_change_nothing():
     assert drawn.by_nodes.shift == 0.0
     assert found == pytest.approx(value, abs=0.05)
     assert not doubt
-    # Few draws are told.
-    assert ended(fitted.params, **few, n_draws=24)[2]
+    # Few draws are told, whatever they are.
+    for seed in range(4):
+        assert ended(fitted.params, seed, **few, n_draws=12)[2]
 
 
 def test_censored_rows_are_probabilities(table, fit):
