@@ -16,7 +16,7 @@ import numpy as np
 
 from sktem.kernels.blocks import plain
 
-__all__ = ["FewHoles", "by_state", "few_alike"]
+__all__ = ["by_state", "few_alike", "has_few_holes"]
 
 
 class HoleRule(NamedTuple):
@@ -59,7 +59,21 @@ def by_state(params):
 
 def few_alike(X, groups, params):
     """Return the groups of few rows, which answer in the faster way."""
-    return FewHoles.of(X, groups, params) or ByFactors(X, groups, params)
+    way = FewHoles if has_few_holes(X, groups, params) else ByFactors
+    return way(X, groups, params)
+
+
+def has_few_holes(X, groups, params, rule: HoleRule = RULE) -> bool:
+    """Return whether blocks of precisions are the faster way, and exact enough."""
+    d = params.means.shape[1]
+    if d < rule.n_observed:
+        return False
+    share = np.isnan(X[groups.rows]).mean()
+    if share > rule.share or d * (1 - share) < rule.n_observed:
+        return False
+    variances = np.diagonal(params.covariances, axis1=-2, axis2=-1)
+    precisions = (params.precisions_cholesky**2).sum(axis=-1)
+    return bool((variances * precisions).max() <= rule.inflation)
 
 
 class ByFactors:
@@ -119,34 +133,18 @@ class FewHoles:
         Which of them, and which have the same holes.
     params : NamedTuple
         Means, covariances, factors of their inverses, and a centre.
-    precisions : ndarray of shape (K, d, d)
-        Inverses of the covariances.
     """
 
-    def __init__(self, X, groups, params, precisions):
-        self.params, self.precisions, self.chosen = params, precisions, groups.rows
+    def __init__(self, X, groups, params):
+        K, d = params.means.shape
+        self.factors = np.broadcast_to(params.precisions_cholesky, (K, d, d))
+        self.precisions = self.factors @ np.swapaxes(self.factors, 1, 2)
+        self.params, self.chosen = params, groups.rows
         self.rows = X[groups.rows] - params.centre
         self.missing = np.isnan(self.rows)
         edges = groups.starts
         self.slices = [slice(*pair) for pair in zip(edges[:-1], edges[1:], strict=True)]
         self.holes = [np.flatnonzero(self.missing[start]) for start in edges[:-1]]
-
-    @classmethod
-    def of(cls, X, groups, params, rule: HoleRule = RULE) -> FewHoles | None:
-        """Return the groups, None where there are better ways."""
-        K, d = params.means.shape
-        if d < rule.n_observed:
-            return None
-        share = np.isnan(X[groups.rows]).mean()
-        if share > rule.share or d * (1 - share) < rule.n_observed:
-            return None
-        factors = np.broadcast_to(params.precisions_cholesky, (K, d, d))
-        precisions = factors @ np.swapaxes(factors, 1, 2)
-        variances = np.diagonal(params.covariances, axis1=-2, axis2=-1)
-        inflation = variances * np.diagonal(precisions, axis1=1, axis2=2)
-        if not inflation.max() <= rule.inflation:
-            return None
-        return cls(X, groups, params, precisions)
 
     def _blocks(self, k):
         """Yield rows and holes of each group, and the precisions of the holes."""
@@ -168,8 +166,7 @@ class FewHoles:
         """Return squared distances and log-determinants of the observed columns."""
         n, K = len(self.rows), len(self.precisions)
         squares, log_dets = np.empty((n, K)), np.empty((n, K))
-        factors, shape = self.params.precisions_cholesky, self.precisions.shape
-        for k, factor in enumerate(np.broadcast_to(factors, shape)):
+        for k, factor in enumerate(self.factors):
             squares[:, k] = ((self._deviations(k) @ factor) ** 2).sum(axis=1)
             log_dets[:, k] = np.log(np.diagonal(factor)).sum()
             for rows, _, block in self._blocks(k):

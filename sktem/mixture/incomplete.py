@@ -23,7 +23,7 @@ from sktem.emissions.elliptical import (
     distances,
     observed_block,
 )
-from sktem.emissions.few_alike import FewHoles, by_state
+from sktem.emissions.few_alike import by_state, has_few_holes
 from sktem.emissions.gaussian_moments import split_moments
 from sktem.emissions.kernels.groups import group_expected
 from sktem.emissions.marginals import DiagonalMarginal, Marginal
@@ -187,7 +187,7 @@ def _few_alike(X, weights, groups, params, components):
     if not len(groups.rows):
         second = np.zeros((K, d, d) if dense else (K, d))
         return (np.zeros(K), np.zeros((K, d)), second), 0.0
-    if dense and not FewHoles.of(X, groups, components):
+    if dense and not has_few_holes(X, groups, components):
         sums = np.zeros(K), np.zeros((d, K)), np.zeros((d, d, K))
         row_weights = np.ones(len(X)) if weights is None else plain(weights)
         value = group_expected(

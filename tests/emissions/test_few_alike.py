@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 from sktem import StochasticEMGaussianMixture, StochasticEMMixture
 from sktem.emissions import Gaussian
-from sktem.emissions.few_alike import FewHoles
+from sktem.emissions.few_alike import has_few_holes
 from sktem.emissions.gaussian import GaussianParams
 from sktem.emissions.patterns import grouped
 
@@ -36,7 +36,7 @@ def rows_and_params(d=70, n=12, K=2):
 def test_closed_forms():
     X, params, rng = rows_and_params()
     n, K = len(X), len(params.means)
-    assert FewHoles.of(X, grouped(X, 32), params)
+    assert has_few_holes(X, grouped(X, 32), params)
     emission, R = Gaussian(), rng.random((n, K))
     logs, sums = np.zeros((n, K)), [np.zeros((K, 70)), np.zeros((K, 70, 70))]
     filled = X.copy()
@@ -78,7 +78,7 @@ def test_precisions_without_digits_are_not_used():
     covariances[:, :, 1] = covariances[:, :, 0]
     covariances[:, 1, 1] *= 1 + 1e-13
     copied = params_of(params.means, covariances, params.centre)
-    assert FewHoles.of(X, grouped(X, 32), copied) is None
+    assert not has_few_holes(X, grouped(X, 32), copied)
 
 
 @pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
