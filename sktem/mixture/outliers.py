@@ -43,6 +43,9 @@ class Threshold(NamedTuple):
     many, n_skewed : float, int
         Share of the rows below the level "auto" from which on skewed columns are
         looked for, and rows that are looked at, at most.
+    fewest, sizes : int, tuple of float
+        Values of a column, at least, and their largest absolute values between which a
+        power transform can be found.
     """
 
     share: float = 0.02
@@ -53,6 +56,8 @@ class Threshold(NamedTuple):
     excess: float = 1.5
     many: float = 0.06
     n_skewed: int = 2000
+    fewest: int = 20
+    sizes: tuple[float, float] = (1e-50, 1e50)
 
 
 THRESHOLD = Threshold()
@@ -376,10 +381,12 @@ def _transformed_likelihood(values):
     """Return the mean log-density of a column that is normal after a power transform.
 
     It is that of the column as it is, less what three parameters gain by chance; minus
-    infinity if it has few values.
+    infinity if it has few values, or such as no transform can be found for.
     """
-    scale = np.abs(values).max()
-    if len(np.unique(values)) < len(values) / 2 or not np.isfinite(scale / len(values)):
+    if len(values) < THRESHOLD.fewest or 2 * len(np.unique(values)) < len(values):
+        return -np.inf
+    least, most = THRESHOLD.sizes
+    if not least < np.abs(values).max() < most:
         return -np.inf
     power = yeojohnson_normmax(values)
     likelihood = yeojohnson_llf(power, values) / len(values)

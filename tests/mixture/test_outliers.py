@@ -237,3 +237,15 @@ def test_densities_of_transformed_columns():
     logs = norm(moved.mean(), moved.std()).logpdf(moved) + slopes
     likelihood = outliers._transformed_likelihood(values)
     np.testing.assert_allclose(likelihood, logs.mean() - 3 / 400, rtol=1e-6)
+
+
+@pytest.mark.parametrize("values", [
+    np.empty(0), np.ones(1), np.ones(50), np.arange(5.0),
+    np.linspace(-1e200, 1e200, 50), np.linspace(-1e-200, 1e-200, 50),
+    1e15 + np.linspace(-1, 1, 50),
+], ids=["none", "one", "constant", "few", "huge", "tiny", "offset"])  # fmt: skip
+def test_columns_without_a_power_transform(values):
+    """A fit that has many outliers is neither lost for them, nor told of skew."""
+    assert outliers._transformed_likelihood(values) == -np.inf
+    normal = norm.ppf((np.arange(200) + 0.5) / 200)
+    assert abs(outliers._transformed_likelihood(normal) + norm.entropy()) < 0.05
