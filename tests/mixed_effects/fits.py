@@ -3,10 +3,19 @@
 from functools import cache
 
 import numpy as np
+import pandas as pd
 
 from sktem import NonlinearMixedEffectsRegressor
+from sktem.compartments import OneCompartment
 
-__all__ = ["DOSES", "bolus_fit", "bolus_rows", "line_fit", "line_rows"]
+__all__ = [
+    "DOSES",
+    "bolus_fit",
+    "bolus_rows",
+    "doses_of_two_occasions",
+    "line_fit",
+    "line_rows",
+]
 
 #: Doses of the subjects by turns.
 DOSES = (50.0, 100.0, 200.0)
@@ -66,3 +75,18 @@ def line_fit():
         max_iter=100,
         random_state=0,
     ).fit(X, y, groups=groups)
+
+
+def doses_of_two_occasions(seed, n=15):
+    """Return records of subjects whose clearances vary, but not by occasion."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({
+        "ID": np.repeat(np.arange(n), 5),
+        "TIME": np.tile([0.0, 1, 2, 4, 8], n),
+        "AMT": np.tile([100.0, 0, 0, 0, 0], n),
+        "OCC": np.tile([1.0, 1, 1, 2, 2], n),
+    })  # fmt: skip
+    psi = {"CL": 2 * np.exp(0.3 * rng.standard_normal(n)), "V": 20.0}
+    f = OneCompartment().predict(frame, psi)
+    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(5 * n))
+    return frame

@@ -12,6 +12,7 @@ from sktem.exceptions import FitWarning
 from sktem.mixed_effects.differences import numerical_hessian
 from sktem.mixed_effects.effects import matched, numbered
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
+from tests.mixed_effects.fits import doses_of_two_occasions
 
 
 def line(**settings):
@@ -216,16 +217,7 @@ def test_resampling_takes_few_points(shared_data, monkeypatch):
 @pytest.mark.parametrize("seed", [2, 3, 4])
 def test_superfluous_variances_of_many_are_told(seed):
     """The maximum is that of the model without them, however many they are."""
-    rng, n = np.random.default_rng(seed), 15
-    frame = pd.DataFrame({
-        "ID": np.repeat(np.arange(n), 5),
-        "TIME": np.tile([0.0, 1, 2, 4, 8], n),
-        "AMT": np.tile([100.0, 0, 0, 0, 0], n),
-        "OCC": np.tile([1.0, 1, 1, 2, 2], n),
-    })  # fmt: skip
-    psi = {"CL": 2 * np.exp(0.3 * rng.standard_normal(n)), "V": 20.0}
-    f = OneCompartment().predict(frame, psi)
-    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(5 * n))
+    frame = doses_of_two_occasions(seed)
     settings = {
         "parameters": {"CL": 2.0, "V": 20.0},
         "residual_error": "proportional",

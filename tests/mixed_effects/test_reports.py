@@ -21,7 +21,7 @@ from sktem.evaluation import (
     sampling_importance_resampling,
 )
 from sktem.exceptions import FitWarning
-from tests.mixed_effects.fits import line_fit, line_rows
+from tests.mixed_effects.fits import doses_of_two_occasions, line_fit, line_rows
 
 N, M = 40, 5
 
@@ -247,17 +247,7 @@ def test_text_of_a_summary(fit):
 
 
 def test_table_of_records():
-    rng = np.random.default_rng(0)
-    n, times = 15, np.array([0.0, 1, 2, 4, 8])
-    frame = pd.DataFrame({
-        "ID": np.repeat(np.arange(n), 5),
-        "TIME": np.tile(times, n),
-        "AMT": np.tile([100.0, 0, 0, 0, 0], n),
-        "OCC": np.tile([1.0, 1, 1, 2, 2], n),
-    })  # fmt: skip
-    psi = {"CL": 2 * np.exp(0.3 * rng.standard_normal(n)), "V": 20.0}
-    f = OneCompartment().predict(frame, psi)
-    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(5 * n))
+    frame, n = doses_of_two_occasions(0), 15
     fit = NonlinearMixedEffectsRegressor(
         OneCompartment(),
         parameters={"CL": 2.0, "V": 20.0},
