@@ -44,7 +44,6 @@ from sktem.estimators.parameters import (
 from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.estimators.weights import positive_rows
 from sktem.exceptions import FitWarning
-from sktem.loop.batch_means import BatchMeans, OrderRule
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.state import RunState
 from sktem.loop.stream import BatchGrowth, Stream, StreamState
@@ -53,7 +52,7 @@ from sktem.models.base import LatentModel
 from sktem.models.entries import ParamsVector
 from sktem.rows.held import carrier_of, count_rows
 from sktem.rows.sources import found_rows, is_stream
-from sktem.schedules import BurnInThenDecay, Constant
+from sktem.schedules import BurnInThenDecay
 
 __all__ = ["StochasticEM"]
 
@@ -89,7 +88,6 @@ class ModelStream(StreamRunner):
     def __init__(self, params=None, s=None, mass=0.0):
         super().__init__()
         self.continued = params, s, mass
-        self.means = BatchMeans(self.together, OrderRule(share=1 / 3))
 
     def begin(self, settings, X, sample_weight, task):
         """Start from the first chunk, or from the parameters of a fit."""
@@ -104,12 +102,8 @@ class ModelStream(StreamRunner):
     def step(self, settings, X, sample_weight, task):
         """Learn from a chunk."""
         left_out = self.state.events["nan"]
-        merger = settings.merger_of(self.model)
-        if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu":
-            self.means.add(X if sample_weight is None else X[sample_weight > 0])
-        self.learn(merger, X, sample_weight, task)
-        if not isinstance(merger.settings.step_size, Constant):
-            self.warn_of_order(means=self.means)
+        self.count_means(X, sample_weight, self.together)
+        self.learn(settings.merger_of(self.model), X, sample_weight, task)
         if self.state.events["nan"] > left_out:
             warn_user(
                 f"maximize of {type(self.model).__name__} returned NaN: what it "

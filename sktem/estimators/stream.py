@@ -12,11 +12,11 @@ import numpy as np
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.estimators.progress import Task
 from sktem.exceptions import FitWarning
-from sktem.loop.batch_means import BatchMeans
+from sktem.loop.batch_means import BatchMeans, OrderRule
 from sktem.loop.stream import Stream
 from sktem.progress import shown
 from sktem.rows.held import carrier_of
-from sktem.schedules import Polynomial, Schedule
+from sktem.schedules import Constant, Polynomial, Schedule
 
 __all__ = ["KeptRows", "StreamDefaults", "StreamRunner", "StreamSettings"]
 
@@ -103,7 +103,14 @@ class StreamRunner(ABC):
         What is kept between chunks; None until there are enough rows to begin.
     n_rows : int
         Rows so far.
+    means : BatchMeans or None
+        Means of batches of rows, where they tell of an order.
     """
+
+    #: Names of rows, and of what their likelihoods are of, in warnings.
+    rows_name, unit = "rows", "each"
+    #: When rows come in an order.
+    order = OrderRule(share=1 / 3)
 
     def __init__(self, state: Any = None, n_rows: int = 0):
         self.state = state
@@ -111,6 +118,7 @@ class StreamRunner(ABC):
         self.kept = KeptRows()
         self.warned = False
         self.is_out_of_order = False
+        self.means: BatchMeans | None = None
 
     def update(self, settings, X, sample_weight, task: Task) -> None:
         """Learn from a chunk, of which ``task`` is the call."""
@@ -153,10 +161,21 @@ class StreamRunner(ABC):
         """Merge rows into the state; callbacks see each batch or pass over them."""
         if not task.watched and not shown():
             stream.update(self.state, X, sample_weight)
+        else:
+            n_steps = stream.steps_of(self.state, X, sample_weight)
+            with task.chunk(n_steps, stream.step_name) as on_step:
+                stream.update(self.state, X, sample_weight, on_step=on_step)
+        # Constant steps are for sources that change.
+        if not isinstance(stream.settings.step_size, Constant):
+            self.warn_of_order()
+
+    def count_means(self, X, sample_weight, size) -> None:
+        """Count the means of batches of this size, of rows that are numbers."""
+        if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu"):
             return
-        n_steps = stream.steps_of(self.state, X, sample_weight)
-        with task.chunk(n_steps, stream.step_name) as on_step:
-            stream.update(self.state, X, sample_weight, on_step=on_step)
+        if self.means is None:
+            self.means = BatchMeans(size, self.order)
+        self.means.add(X if sample_weight is None else X[sample_weight > 0])
 
     def warn_once(self) -> None:
         """Warn of numerical problems at their first."""
@@ -165,16 +184,14 @@ class StreamRunner(ABC):
             self.warned = True
             warn_user(message, FitWarning)
 
-    def warn_of_order(
-        self, rows="rows", unit="each", means: BatchMeans | None = None
-    ) -> None:
+    def warn_of_order(self) -> None:
         """Warn once if rows have become less likely, or come in an order."""
         watched = self.state.likelihoods
         if self.is_out_of_order:
             return
         if watched is not None and watched.fall:
-            problem = f"have become less likely, by {watched.fall:.3g} nats {unit}"
-        elif means is not None and means.is_ordered:
+            problem = f"have become less likely, by {watched.fall:.3g} nats {self.unit}"
+        elif self.means is not None and self.means.is_ordered:
             problem = (
                 "come in an order: means of batches differ by far more than chance"
             )
@@ -182,10 +199,10 @@ class StreamRunner(ABC):
             return
         self.is_out_of_order = True
         warn_user(
-            f"The {rows} of the stream {problem} (among the {self.n_rows} so far), and "
-            "steps are made as if they came in random order. Shuffle them, or fit all "
-            "of them (files and memory maps need not fit into memory); if the source "
-            "changes, a constant step_size follows it.",
+            f"The {self.rows_name} of the stream {problem} (among the {self.n_rows} "
+            "so far), and steps are made as if they came in random order. Shuffle "
+            "them, or fit all of them (files and memory maps need not fit into "
+            "memory); if the source changes, a constant step_size follows it.",
             FitWarning,
         )
 

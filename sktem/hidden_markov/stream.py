@@ -16,7 +16,6 @@ from sktem.hidden_markov.settings import SequenceSettings
 from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import StreamState
-from sktem.schedules import Constant
 
 __all__ = ["SequenceStream"]
 
@@ -88,6 +87,7 @@ class SequenceStream(StreamRunner):
         How it learns.
     """
 
+    rows_name, unit = "sequences", "a row"
     sequences: SequenceSettings
     reader: TableReader
     model: SequenceModel
@@ -144,10 +144,7 @@ class SequenceStream(StreamRunner):
             X = X.continued(self.carried)
         elif not self.continues:
             self._watch(X)
-        merger = settings.merger_of(self.model)
-        self.learn(merger, X, sample_weight, task)
-        if not isinstance(merger.settings.step_size, Constant):
-            self.warn_of_order("sequences", "a row")
+        self.learn(settings.merger_of(self.model), X, sample_weight, task)
         fitted = FittedSequences(self.model, self.state.params)
         self.carried = fitted.carried(X)
         share = 1.0 / (self.model.rows_per_sequence * max(self.n_rows, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 __all__ = ["BatchMeans", "OrderRule"]
 
@@ -109,10 +109,11 @@ class BatchMeans:
         means, squares, of_values = self.sums / self.n
         between, within = squares - means**2, of_values - means**2
         free = self.n - 1
-        by_chance = chi2.isf(self.rule.chance / len(means), free) / free / self.size
-        together = between.sum() / max(within.sum(), TINY)
+        by_chance = chdtri(free, self.rule.chance / len(means)) / free / self.size
         rounded = within <= (self.rule.rounding * self.centre) ** 2
-        shares = np.where(rounded, 0.0, between / np.maximum(within, TINY))
+        between = np.where(rounded, 0.0, between)
+        together = between.sum() / max(within.sum(), TINY)
+        shares = between / np.maximum(within, TINY)
         return bool(
             together > max(self.rule.apart / self.size, by_chance)
             or shares.max() > max(self.rule.share, by_chance)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 __all__ = ["BatchLikelihoods", "DriftRule"]
 
@@ -128,6 +128,6 @@ class BatchLikelihoods:
         if len(values) < self.rule.rows:
             return
         median = float(np.median(values))
-        spread = np.median(np.abs(values - median)) / norm.ppf(0.75)
+        spread = np.median(np.abs(values - median)) / ndtri(0.75)
         error = np.sqrt(np.pi / 2 / len(values)) * spread
         self.fall = self._fall_to(median, np.median, error)

@@ -10,12 +10,12 @@ import numpy as np
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamDefaults, StreamRunner
-from sktem.loop.batch_means import BatchMeans, OrderRule
+from sktem.loop.batch_means import OrderRule
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import Stream, StreamState
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.problem import Problem
-from sktem.schedules import Constant, Polynomial
+from sktem.schedules import Polynomial
 
 __all__ = ["SubjectStream"]
 
@@ -31,14 +31,11 @@ class StreamRule(NamedTuple):
         Batches and steps, in subjects.
     together : int
         Subjects whose observations are compared with those of others.
-    order : OrderRule
-        When subjects come in an order.
     """
 
     sweeps: int = 30
     defaults: StreamDefaults = StreamDefaults(5, Polynomial(alpha=0.7, offset=2.0))
     together: int = 10
-    order: OrderRule = OrderRule(share=0.4)
 
 
 #: The rule of every stream.
@@ -60,11 +57,13 @@ class SubjectStream(StreamRunner):
         How it learns.
     """
 
+    rows_name = "subjects"
+    order = OrderRule(share=0.4)
+
     def __init__(self, problem, fitted=None, s=None, rule: StreamRule = STREAM):
         super().__init__()
         self.problem, self.rule = problem, rule
         self.continued = fitted, s
-        self.means = BatchMeans(rule.together, rule.order)
         if problem.layout.design.priors is not None:
             raise ValueError(
                 "fixed has priors, which need fit: a stream of subjects does not know "
@@ -94,11 +93,8 @@ class SubjectStream(StreamRunner):
         counts = np.bincount(rows.subject_of_row, minlength=len(rows))
         sums = np.bincount(rows.subject_of_row, rows.y, len(rows))
         with np.errstate(invalid="ignore"):
-            self.means.add((sums / counts)[:, None])
-        merger = self._merger(settings)
-        self.learn(merger, rows, None, task)
-        if not isinstance(merger.settings.step_size, Constant):
-            self.warn_of_order("subjects", means=self.means)
+            self.count_means((sums / counts)[:, None], None, self.rule.together)
+        self.learn(self._merger(settings), rows, None, task)
 
     def _merger(self, settings):
         settings = settings.merger_of(self.problem.model).settings

@@ -9,7 +9,6 @@ import numpy as np
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamDefaults, StreamRunner
-from sktem.loop.batch_means import BatchMeans, OrderRule
 from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule
 from sktem.loop.loop import run
@@ -72,8 +71,6 @@ FIRST_ROWS = FirstRows()
 class MixtureStream(StreamRunner):
     """Rows kept for the start, then running statistics."""
 
-    order = OrderRule(share=1 / 3)
-
     def __init__(self, seed=None, starts=None):
         super().__init__()
         self.random = seed, starts
@@ -84,7 +81,6 @@ class MixtureStream(StreamRunner):
         self.like = None
         self.parameters: dict[str, Any] = {}
         self.merger: Any = None
-        self.means = BatchMeans(STREAM.batch_size, self.order)
 
     @classmethod
     def after_fit(cls, mixture, model, state, average, n_rows, mass) -> MixtureStream:
@@ -160,14 +156,9 @@ class MixtureStream(StreamRunner):
 
     def step(self, settings, X, sample_weight, task):
         """Learn from rows."""
-        merger = self._merger(settings)
-        if isinstance(X, np.ndarray):
-            self.means.add(X if sample_weight is None else X[sample_weight > 0])
-        self.learn(merger, X, sample_weight, task)
+        self.count_means(X, sample_weight, STREAM.batch_size)
+        self.learn(self._merger(settings), X, sample_weight, task)
         self.warn_once()
-        # Constant steps are for sources that change.
-        if not isinstance(merger.settings.step_size, Constant):
-            self.warn_of_order(means=self.means)
 
     def _best_start(
         self, name, rows, weights, random, passes, n_random=0, tol=0.0, task=None

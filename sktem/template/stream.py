@@ -13,7 +13,6 @@ from sktem.estimators.stream import StreamDefaults, StreamRunner, StreamSettings
 from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import StreamState
-from sktem.schedules import Constant
 from sktem.template.fitted import FittedTemplate
 from sktem.template.judged import BOUNDS, shares_of_folds
 from sktem.template.settings import TemplateSettings
@@ -70,6 +69,8 @@ class TemplateStreamSettings(NamedTuple):
 
 class TemplateStream(StreamRunner):
     """Images kept for the start, then running statistics."""
+
+    rows_name = "images"
 
     def __init__(self):
         super().__init__()
@@ -142,8 +143,6 @@ class TemplateStream(StreamRunner):
         merger = settings.stream.merger_of(model)
         new = self._judge(model, Y)
         self.learn(merger, Y, sample_weight, task)
-        if not isinstance(merger.settings.step_size, Constant):
-            self.warn_of_order("images")
         params, s = merger.published(self.state)
         fitted = FittedTemplate.of(frame, templates.layout, model, params)
         self.attributes |= {**fitted.attributes(), "_statistics": s}
