@@ -168,9 +168,10 @@ class StochasticEM(LoopEstimator):
         exponential approach fitted to all epochs; with Markov chains
         ``n_iter_no_change`` epochs in a row. Where noise hides it, the run goes to its
         end, and a warning says that it is not known. Without a likelihood, the relative
-        root of the mean field is compared with ``tol``. Online EM with exact
-        expectations and without ``average`` continues with passes of EM, which take
-        out the noise of its last steps. Before a run with exact expectations counts as
+        root of the mean field is compared with ``tol``. Without ``average``, online EM
+        with exact expectations, and runs with exact draws from a model that has exact
+        expectations too, continue with passes of EM, which take out the noise of the
+        last steps. Before a run with exact expectations counts as
         converged, an M-step from draws disturbs it where the model has
         ``draw_posterior``: if three passes of EM then lead away, as from a saddle point
         at which components are equal, it continues from there. 0 means never.

@@ -30,9 +30,9 @@ def next_stage(settings: RunSettings, state: RunState) -> RunSettings | None:
     Solvers with batches and without a memory of rows leave the noise of their last
     steps in the parameters: with exact expectations passes of EM take it out. So they
     do with the noise of draws, in which slow progress is not seen, where a model has
-    exact expectations too and the change of an epoch decides. Other solvers whose
-    progress was measured on a sample of rows go on, measured on all. EM whose small
-    changes hardly become smaller continues with extrapolated steps, if asked to.
+    exact expectations too. Other solvers whose progress was measured on a sample of
+    rows go on, measured on all. EM whose small changes hardly become smaller continues
+    with extrapolated steps, if asked to.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def _ends_by_passes(settings):
         return False
     if settings.sampler.deterministic:
         return settings.solver.n_index_sets > 0 and not settings.solver.remembers_rows
-    draws = not settings.sampler.markov and settings.stopping == "change"
-    return draws and not missing_methods(settings.model, ExactExpectation())
+    markov = settings.sampler.markov
+    return not markov and not missing_methods(settings.model, ExactExpectation())
 
 
 def _judged(settings):

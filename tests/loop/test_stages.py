@@ -34,7 +34,7 @@ def test_convergence_is_judged_on_all_rows(solver):
     spent = np.diff(history.monitor_passes)
     draws = 2 if solver == "saem" else 1
     assert spent[0] == pytest.approx(draws * 2000 / len(X))
-    assert spent[-1] == draws
+    assert spent[-1] == 1
     assert history.of_sample[0] and not history.of_sample[-1]
     assert history.objective[-1] == pytest.approx(em.score(X), rel=1e-12)
     assert min(history.mean_field) >= 0
@@ -82,6 +82,22 @@ def test_incremental_em_goes_on_where_a_sample_stands_still(monkeypatch):
     monkeypatch.setattr("sktem.loop.loop.next_stage", lambda *arguments: None)
     assert fitted(mixture, pixels).converged_
     assert mixture.score(pixels) < best - 0.1
+
+
+def test_runs_with_exact_draws_end_without_their_noise(monkeypatch):
+    """All ten said that they had converged, up to 8e-4 nats a row short."""
+
+    def left(seed):
+        rows = random_intercept_data(seed, n_rows=60)
+        options = {"max_iter": 200, "random_state": seed}
+        em = StochasticEM(RandomInterceptModel(), solver="mcem", **options)
+        best = StochasticEM(RandomInterceptModel(), tol=1e-10, **options).fit(rows)
+        assert fitted(em, rows).converged_
+        return best.score(rows) - em.score(rows)
+
+    assert max(map(left, range(10))) < 1e-6
+    monkeypatch.setattr("sktem.loop.loop.next_stage", lambda *arguments: None)
+    assert max(map(left, range(10))) > 1e-4
 
 
 def test_no_batches_are_drawn_for_passes_of_em():
