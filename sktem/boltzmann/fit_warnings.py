@@ -31,8 +31,8 @@ class MachineLimits(NamedTuple):
         How far below one normal density Gaussian units may end, as a share of what
         that is above independent columns, and in nats for each column.
     unlike : float
-        Share of the possible gain over independent columns that a fit may leave, if
-        more than chance.
+        Share of the possible gain over independent columns that a fit leaves where it
+        has not found how columns depend on each other, if more than chance.
     dependent, large_gain : float
         Standard deviations from which on columns depend on each other by more than
         chance, and the gain of a row over independent columns that is in doubt
@@ -90,9 +90,9 @@ def warn_of_fit(settings, state, n_rows, X, units) -> None:
         _warn_of_likelihood(settings, state, best, chance)
         _warn_of_tails(rounds, best, X, units)
         # Under a prior parameters gain less by chance, and real gains may be small:
-        # there is a doubt where pairs of columns depend no more than by chance.
-        gain, by_chance = best - reference.base, reference.dependence < LIMITS.dependent
-        doubt = not settings.prior.strength or (gain > LIMITS.large_gain and by_chance)
+        # there is a doubt where columns depend no more than by chance.
+        large = best - reference.base > LIMITS.large_gain
+        doubt = not settings.prior.strength or (large and _looks_independent(reference))
         if state.converged and chance is not None and doubt:
             warn_user(chance, FitWarning)
     warn_of_events(state.history.events)
@@ -109,8 +109,8 @@ def _chance(settings, state, best, n_rows):
     if n_visible < 64 and not settings.model.gaussian:
         # No distribution of binary units has more parameters.
         n_more = min(n_more, 2**n_visible - 1 - n_visible)
-    # Where no pair of columns depends on each other, twice as much is in doubt.
-    most = n_more if reference.dependence < LIMITS.dependent else n_more / 2
+    # Where columns do not depend on each other, twice as much is in doubt.
+    most = n_more if _looks_independent(reference) else n_more / 2
     if not 0 < gain < most:
         return None
     decay = settings.prior.strength
@@ -124,6 +124,11 @@ def _chance(settings, state, best, n_rows):
         f"independent units. Compare the score of rows left out, and use {stronger}, "
         "fewer hidden units, or more rows."
     )
+
+
+def _looks_independent(reference):
+    """Return whether neither pairs nor triples of columns surely depend."""
+    return reference.dependence < LIMITS.dependent and not reference.parities.columns
 
 
 def _warn_of_tails(rounds, best, X, units):
@@ -210,9 +215,7 @@ def _warn_of_likelihood(settings, state, best, chance):
             "the columns first, as PCA(whiten=True) does, or add hidden units.",
             FitWarning,
         )
-    elif settings.model.n_hidden and reference.largest - best > max(
-        reference.by_chance, LIMITS.unlike * (reference.largest - reference.base)
-    ):
+    elif settings.model.n_hidden and _misses(best - reference.base, reference):
         warn_user(
             f"The log-likelihood after the fit, {best:.4g} per row, is below that of "
             f"the shares of the distinct rows, {reference.largest:.4g}, by more than "
@@ -220,8 +223,16 @@ def _warn_of_likelihood(settings, state, best, chance):
             "more hidden units, or another random_state.",
             FitWarning,
         )
-    elif best - reference.base < reference.parities.gain:
+    elif reference.parities.columns and (
+        best - reference.base < LIMITS.unlike * reference.parities.gain
+    ):
         warn_user(_of_triples(settings, reference, best), FitWarning)
+
+
+def _misses(gain, reference):
+    """Return whether a fit is far below the joint distribution of the columns."""
+    joint = reference.joint_gain
+    return joint - gain > max(reference.by_chance, LIMITS.unlike * joint)
 
 
 def _of_triples(settings, reference, best):

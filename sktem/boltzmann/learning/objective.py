@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.stats import entropy
 
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.learning.ascent import ExactAscent
@@ -143,12 +144,13 @@ class Objective:
         self.is_sample = chosen is not None
         self.partition = exact_partition(self.model, self.limits.n_operations)
         self.value_of_start = None
-        largest, by_chance = self._own_distribution()
+        largest, joint_gain, by_chance = self._own_distribution()
         self.reference = Reference(
             self._independent(),
             self._one_normal() if units.kind == "gaussian" else None,
             self._dependence(),
             largest,
+            joint_gain,
             by_chance,
             self._parities(),
             0 if self.left_out is None else len(self.left_out),
@@ -212,7 +214,9 @@ class Objective:
         n_pairs = varies.sum() * (varies.sum() - 1) / 2
         if not n_pairs:
             return float("nan")
-        return float((self._n_rows * pairs.sum() - n_pairs) / np.sqrt(2 * n_pairs))
+        # Squares of correlations of n independent values have a mean of 1 / (n - 1).
+        total = (self._n_rows - 1) * pairs.sum()
+        return float((total - n_pairs) / np.sqrt(2 * n_pairs))
 
     def _one_normal(self):
         """Return the log-likelihood of one normal density, None for few rows."""
@@ -312,22 +316,25 @@ class Objective:
         return Parities()
 
     def _own_distribution(self):
-        """Return the entropy bound of the likelihood and its sampling error.
+        """Return the entropy bound, its gain over columns, and its sampling error.
 
         Twice the gain of all rows over the truth has a mean of one for each of the
         distinct ones but one (Wilks 1938), if each is there some times.
         """
         X = self.X
         if not self._has_states:
-            return np.inf, np.inf
+            return np.inf, np.inf, np.inf
         _, places = np.unique(X, axis=0, return_inverse=True)
         shares = np.bincount(places.ravel(), self.shares)
         shares = shares / shares.sum()
         largest = float(shares @ np.log(shares, where=shares > 0, out=0 * shares))
-        half, few = 0.5 * (len(shares) - 1), self.limits.rows_per_state * len(shares)
+        means = np.average(X, axis=0, weights=self.shares)
+        joint_gain = largest + float(entropy([means, 1.0 - means]).sum())
+        few = self.limits.rows_per_state * len(shares)
+        half = 0.5 * max(len(shares) - 1, 1)
         if self._n_rows < few:
-            return largest, np.inf
-        return largest, (half + 3.0 * np.sqrt(half)) / self._n_rows
+            return largest, joint_gain, np.inf
+        return largest, joint_gain, (half + 3.0 * np.sqrt(half)) / self._n_rows
 
     def _unnormalised(self, params, X, rng):
         """Return the log-likelihood plus log Z of each row."""

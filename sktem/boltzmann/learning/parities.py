@@ -76,7 +76,8 @@ def gain_of_parities(X, shares=None, limits: ParityLimits | None = None) -> Pari
     means = shares @ signs
     moments = (pairs * shares[:, None].astype(np.float32)).T @ signs
     expected = (means[first] * means[second])[:, None] * means
-    gains = _divergence(0.5 - 0.5 * moments, 0.5 - 0.5 * expected)
+    odd = np.clip(0.5 - 0.5 * moments, 0.0, 1.0)
+    gains = _divergence(odd, 0.5 - 0.5 * expected)
     gains[second[:, None] >= np.arange(d)] = 0.0  # each triple once
     by_chance = (np.log(d * (d - 1) * (d - 2) / 6) + limits.sure) * (shares @ shares)
     gains -= by_chance
@@ -84,7 +85,7 @@ def gain_of_parities(X, shares=None, limits: ParityLimits | None = None) -> Pari
     while (gain := gains.max()) > 0:
         pair, third = np.unravel_index(gains.argmax(), gains.shape)
         triple = (int(first[pair]), int(second[pair]), int(third))
-        best = best or (triple, float(0.5 - 0.5 * moments[pair, third]))
+        best = best or (triple, float(odd[pair, third]))
         total += float(gain)
         gains[np.isin(first, triple) | np.isin(second, triple)] = 0.0
         gains[:, triple] = 0.0
@@ -93,7 +94,6 @@ def gain_of_parities(X, shares=None, limits: ParityLimits | None = None) -> Pari
 
 def _divergence(p, q):
     """Return the Kullback-Leibler divergence of coins with these shares."""
-    p = np.clip(p, 0.0, 1.0)
     tiny = np.finfo(float).tiny
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = [

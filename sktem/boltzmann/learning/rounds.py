@@ -134,6 +134,8 @@ class Reference(NamedTuple):
         above that of independent ones; NaN where it is not known.
     largest : float, default=inf
         The mean log-likelihood of the rows under their own distribution.
+    joint_gain : float, default=inf
+        What that is above the log-likelihood of columns with their own shares.
     by_chance : float, default=inf
         By how much that is hardly ever above the truth; inf where rows are few.
     parities : Parities, default=Parities()
@@ -150,6 +152,7 @@ class Reference(NamedTuple):
     normal: float | None = None
     dependence: float = float("nan")
     largest: float = float("inf")
+    joint_gain: float = float("inf")
     by_chance: float = float("inf")
     parities: Parities = Parities()
     n_left_out: int = 0

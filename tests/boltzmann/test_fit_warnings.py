@@ -1,0 +1,67 @@
+"""Warnings of fits to rows that have little to learn, and to rows that have much."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from sktem import LatentBoltzmannMachine
+from sktem.exceptions import FitWarning
+
+
+def told(X, **options):
+    """Return the fitted machine, and the texts of its warnings."""
+    machine = LatentBoltzmannMachine(**{"random_state": 0} | options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        machine.fit(X)
+    return machine, [str(w.message) for w in caught]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_independent_columns_are_fitted_without_an_error(seed):
+    """Where the fit ends just below independent columns, in no triple."""
+    rng = np.random.default_rng(seed)
+    told(rng.random((100, 4)))
+    told((rng.random((3, 4)) < 0.5) * 1.0)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+@pytest.mark.parametrize("n_rows", [20, 50, 1000])
+def test_columns_of_one_value_depend_on_nothing(value, n_rows):
+    X = np.full((n_rows, 20), value)
+    assert not told(X, hidden_layer_sizes=3)[1]
+    # Neither do they with a coin beside them.
+    X[: n_rows // 2, 0] = 1.0 - value
+    assert not any("not found" in text for text in told(X, hidden_layer_sizes=3)[1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_triples_that_were_found_are_not_told(seed):
+    """An exclusive or among coins; of few rows it is not found, and told."""
+    coins = np.random.default_rng(seed).integers(0, 2, (400, 7)) * 1.0
+    X = np.column_stack([coins, coins[:, 0] != coins[:, 1]])
+    machine, texts = told(X)
+    assert machine.score(X) > -7 * np.log(2) - 0.1
+    assert not texts
+    machine, texts = told(X[:60])
+    assert machine.score(X) < -7 * np.log(2) - 0.3
+    assert len(texts) == 1 and "Columns 0, 1 and 7 depend" in texts[0]
+    assert "is 1 in 0% of the rows" in texts[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gains_by_chance_are_told_of_few_rows(seed):
+    """Correlations of ten rows are large by chance, more than those of many rows."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((10, 30)) < 0.5) * 1.0
+    machine = LatentBoltzmannMachine(random_state=0)
+    with pytest.warns(FitWarning, match="by chance"):
+        machine.fit(X)
+    new = (rng.random((500, 30)) < 0.5) * 1.0
+    share = (X.sum(axis=0) + 0.5) / 11
+    alone = (new * np.log(share) + (1 - new) * np.log1p(-share)).sum(axis=1).mean()
+    assert machine.score(new) < alone - 0.5
+    # The negative control: ten rows of two patterns.
+    patterns = X[rng.integers(2, size=10)]
+    assert not told(np.where(rng.random((10, 30)) < 0.05, 1 - patterns, patterns))[1]
