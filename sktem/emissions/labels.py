@@ -8,12 +8,13 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import poisson
 
 from sktem.rows.base import as_iterator
 
 __all__ = [
     "LabelTable",
-    "SeenCounts",
+    "SeenIntegers",
     "SeenLabels",
     "TextCodes",
     "all_codes",
@@ -65,8 +66,8 @@ class SeenLabels:
         return np.zeros(len(values))
 
 
-class SeenCounts:
-    """Signs of counts among the numbers of a column that have been read.
+class SeenIntegers:
+    """Signs of counts and of codes among the numbers of a column that have been read.
 
     Attributes
     ----------
@@ -74,15 +75,37 @@ class SeenCounts:
         Whether some have been integers, or missing values that make floats of these.
     are_whole : bool
         Whether all are integers that are not negative.
+    frequencies : dict of float to int
+        How often each of the first three distinct values came.
     """
 
-    def __init__(self):
-        self.are_typed, self.are_whole = False, True
+    def __init__(self, are_typed=False):
+        self.are_typed, self.are_whole = are_typed, True
+        self.frequencies: dict[float, int] = {}
 
     @property
     def are_counts(self) -> bool:
         """Whether the column holds counts."""
         return self.are_typed and self.are_whole
+
+    @property
+    def are_codes(self) -> bool:
+        """Whether they are two codes: counts of a Poisson law have other values too.
+
+        At least five of them, by expectation; rare counts, such as a few ones among
+        zeros, may have others later.
+        """
+        if not self.are_counts or len(self.frequencies) != 2:
+            return False
+        values, rows = np.array(list(self.frequencies.items())).T
+        law = poisson(np.average(values, weights=rows))
+        return bool(rows.sum() * (1.0 - law.pmf(values).sum()) >= 5.0)
+
+    def example(self):
+        """Return a column that has the same signs."""
+        if self.are_codes:
+            return np.tile(np.array([*self.frequencies], np.int64), 30)
+        return np.zeros(1, np.int64 if self.are_counts else np.float64)
 
     def __call__(self, values):
         """Return the values as they are."""
@@ -100,6 +123,10 @@ class SeenCounts:
             self.are_whole = bool(
                 ((present >= 0) & (present == np.floor(present))).all()
             )
+        if self.are_counts and len(self.frequencies) < 3:
+            distinct, rows = np.unique(present, return_counts=True)
+            for value, n in zip(distinct[:3].tolist(), rows.tolist(), strict=False):
+                self.frequencies[value] = self.frequencies.get(value, 0) + n
         return values
 
 

@@ -14,7 +14,7 @@ from sktem.emissions.categorical import Categorical
 from sktem.emissions.columns import Columns
 from sktem.emissions.labels import (
     LabelTable,
-    SeenCounts,
+    SeenIntegers,
     SeenLabels,
     TextCodes,
     all_codes,
@@ -49,7 +49,8 @@ class Table:
         A name of ``EMISSIONS``, "auto", or an emission. A name is that of the columns
         of numbers; columns of labels (strings, categories, booleans) of a frame are
         categorical. "auto" takes columns of integers, also those that missing values
-        have turned into floats, for counts with negative binomial distributions, and
+        have turned into floats, for counts with negative binomial distributions, or
+        for labels where they have two values that counts would hardly have alone, and
         all other numbers for Gaussian.
     names : sequence of str or None, default=None
         Names of the columns of an array.
@@ -125,28 +126,35 @@ class Table:
         table = cls(_joined(ones, names, text), emission, names)
         auto = isinstance(emission, str) and emission == "auto"
         named = auto and names is not None
-        columns = range(d) if auto and dtype.kind in "iu" else table.categories
-        if not columns and not named:
+        typed = auto and dtype.kind in "iu"
+        columns = table.categories
+        if not (columns or named or typed):
             return table
         # Text that no block has is not remembered: identifiers are many.
         unused = {places[j]: numbers_or_nan for j in text if j not in columns}
         source = with_coded(source, unused) if unused else source
-        counts = {j: SeenCounts() for j in range(d) if named and j not in text}
-        source = with_coded(source, {places[j]: seen for j, seen in counts.items()})
+        integers = {
+            j: SeenIntegers(are_typed=typed)
+            for j in range(d)
+            if (named or typed) and j not in text
+        }
+        if named:
+            looks = {places[j]: look for j, look in integers.items()}
+            source = with_coded(source, looks)
         values = [np.empty(0)] * d
         for block in checked_blocks(source, n_columns_of(source), allow_nan=True):
             for j in columns:
-                distinct = np.unique(np.append(values[j], block[:, places[j]]))
-                values[j] = distinct[:1] if auto else distinct
+                values[j] = np.unique(np.append(values[j], block[:, places[j]]))
+            for j in integers if not named else ():
+                integers[j](block[:, places[j]])
         for j, labels in text.items():
             known = np.array([*labels.labels], object)
             values[j] = labels_of(known, names[j]) if j in columns else ones[j]
-        for j, numbers in counts.items():
-            values[j] = np.zeros(1, np.int64 if numbers.are_counts else np.float64)
-        if named:
+        for j, numbers in integers.items():
+            values[j] = numbers.example()
+        if named or typed:
+            names = range(d) if names is None else names
             return cls(LabelTable(dict(zip(names, values, strict=True))), emission)
-        if auto:
-            values = [distinct.astype(dtype) for distinct in values]
         return cls(_joined(values, names, text), emission, names)
 
     def read(self, source, places=None):
@@ -352,12 +360,15 @@ def _emission_of(X, name, labels):
     """Return the emission for a name and a table."""
     d = X.shape[1]
     numbers = [index for index in range(d) if index not in labels]
-    counts = []
+    counts: list[int] = []
     if name == "auto":
         name = "gaussian"
         if is_frame(X) or np.asarray(X).dtype.kind in "iu":
-            counts = [j for j in numbers if _is_counts(_column(X, j))]
-    numbers = [index for index in numbers if index not in counts]
+            seen = {j: _integers(_column(X, j)) for j in numbers}
+            codes = [j for j in numbers if seen[j].are_codes]
+            labels = sorted([*labels, *codes])
+            counts = [j for j in numbers if seen[j].are_counts and j not in codes]
+    numbers = [index for index in numbers if index not in [*counts, *labels]]
     blocks = [
         ("labels", Categorical(), labels),
         ("counts", NegativeBinomial(), counts),
@@ -367,15 +378,15 @@ def _emission_of(X, name, labels):
     return blocks[0][1] if len(blocks) == 1 else Columns(blocks)
 
 
-def _is_counts(column):
-    """Return whether a column holds integers that are not negative.
+def _integers(column):
+    """Return the signs of counts and codes that a column has.
 
     In a frame of pandas missing values turn integers into floats; whole floats without
     any are measurements.
     """
-    seen = SeenCounts()
+    seen = SeenIntegers()
     seen(column)
-    return seen.are_counts
+    return seen
 
 
 def label_columns(X) -> list[int]:

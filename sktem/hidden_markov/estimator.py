@@ -103,7 +103,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     emission : str or Emission, default="gaussian"
         Distribution of a row given its state: a name, as of
         :class:`sktem.StochasticEMMixture` ("auto" takes columns of integers for
-        counts), or an instance of a class of
+        counts, or labels where they are two), or an instance of a class of
         :mod:`sktem.emissions`, such as ``Gaussian("diag")``. Columns of labels of a
         data frame or a file are categorical whatever the name.
     start : {"free", "stationary"}, default="free"

@@ -58,8 +58,9 @@ class StochasticEMMixture(MixtureEstimator):
         "factor_analyser", "bernoulli", "categorical", "poisson", "negative_binomial",
         "gamma", "exponential", "log_normal", "multinomial", "von_mises" or
         "von_mises_fisher"; "auto" takes columns of integers for counts
-        ("negative_binomial"), also those that missing values have turned into floats,
-        and other numbers for "gaussian".
+        ("negative_binomial"), or for labels where they have two values that counts
+        would hardly have alone, also those that missing values have turned into
+        floats, and other numbers for "gaussian".
         Columns of labels of a data frame or a file are categorical whatever the name.
         Or an instance of a class of :mod:`sktem.emissions` for all columns, such as
         ``Columns([(name, emission, columns), ...])``, which gives columns an emission

@@ -26,8 +26,10 @@ from sktem.emissions import (
     Columns,
     FactorAnalyser,
     Gaussian,
+    NegativeBinomial,
     StudentT,
 )
+from sktem.emissions.labels import SeenIntegers
 from sktem.exceptions import FitWarning
 from sktem.mixture.emission_model import EmissionMixtureModel
 from sktem.mixture.short_runs import ShortRuns
@@ -537,6 +539,54 @@ def test_integers_that_holes_have_made_floats_are_counts():
         ]  # fmt: skip
     whole = StochasticEMMixture(1, emission="auto").fit(table.astype(float))
     assert isinstance(whole.emission_, Gaussian)  # measurements, as far as one sees
+
+
+@pytest.mark.parametrize("carrier", ["frame", "holes", "array", "parquet", "map"])
+def test_integers_of_two_values_are_labels_unless_they_may_be_rare_counts(
+    carrier, tmp_path, global_random_seed
+):
+    rng = np.random.default_rng(global_random_seed)
+    table = pd.DataFrame(
+        {
+            "smokes": rng.integers(2, size=600),
+            "sex": rng.integers(1, 3, size=600),
+            "claims": (np.arange(600) % 100 == 0).astype(int),  # six ones
+            "visits": rng.poisson(2.0, 600),
+        }
+    )
+    X = table
+    if carrier == "holes":
+        X = table.mask(rng.random(table.shape) < 0.1)
+    elif carrier == "array":
+        X = table.to_numpy()
+    elif carrier == "parquet":
+        X = tmp_path / "rows.parquet"
+        table.to_parquet(X)
+    elif carrier == "map":
+        np.save(tmp_path / "rows.npy", table.to_numpy())
+        X = tmp_path / "rows.npy"
+    mixture = StochasticEMMixture(1, emission="auto", random_state=0).fit(X)
+    blocks = [(name, list(c)) for name, _, c in mixture.emission_.emissions]
+    assert blocks == [("labels", [0, 1]), ("counts", [2, 3])]
+    # Two labels are what one would have written by hand.
+    columns = [
+        ("labels", Categorical(), [0, 1]),
+        ("counts", NegativeBinomial(), [2, 3]),
+    ]
+    same = StochasticEMMixture(1, emission=Columns(columns), random_state=0).fit(X)
+    assert_allclose(mixture.score(X), same.score(X), rtol=1e-12)
+
+
+def test_rare_counts_are_seldom_taken_for_labels():
+    codes = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        for mean in (0.02, 0.05, 0.1, 0.2, 0.4):
+            seen = SeenIntegers()
+            for _ in range(5):
+                seen(rng.poisson(mean, 80))
+            codes += seen.are_codes
+    assert codes <= 5  # of 1000
 
 
 def test_dates_are_an_error_with_the_remedy():
