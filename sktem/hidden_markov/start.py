@@ -27,6 +27,10 @@ class Search(NamedTuple):
     random : int
         Further starts, from clusters about random rows and random windows in turn:
         those suit states that change fast, these states that last.
+    most_further : int
+        Random starts in a second round, at most: it follows unless half of the runs
+        have met at the best optimum, and takes no more time than the first round of as
+        many rows as are compared at most.
     most_rows : int
         Rows of the sequences on which starts are compared, about.
     stages : tuple of (int, int)
@@ -40,11 +44,16 @@ class Search(NamedTuple):
 
     windows: tuple[int, ...] = (1, 3, 7, 21)
     random: int = 24
+    most_further: int = 168
     most_rows: int = 20_000
     stages: tuple[tuple[int, int], ...] = ((12, 99), (40, 6), (150, 3))
     settled: float = 1e-7
     same: float = 1e-5
     apart: float = 1e-4
+
+    def further(self, n_rows) -> int:
+        """Return the number of random starts of a second round on some rows."""
+        return min(self.most_further, self.random * (self.most_rows // n_rows - 1))
 
 
 class Run(NamedTuple):
@@ -102,7 +111,9 @@ def plain_chain(n_states, persistence=10.0) -> ChainParams:
 def best_start(model, X, impose, rng, search=None, complete=False):
     """Return the start from which short runs of EM have got furthest.
 
-    Runs that are behind are given up at each stage, and runs that have met are one.
+    Runs that are behind are given up at each stage, and runs that have met are one. Of
+    few rows the likelihood often has many optima, and each run takes little time: where
+    those of a first round do not agree, more follow.
 
     Parameters
     ----------
@@ -138,16 +149,23 @@ def best_start(model, X, impose, rng, search=None, complete=False):
         # Clusters only give the parameters their shapes.
         labels = np.arange(few.n_rows) * model.chain.n_states // max(few.n_rows, 1)
         starts = [_from_clusters(model, few, labels)]
+    elif model.chain.n_states == 1:
+        starts = [_from_clusters(model, few, np.zeros(few.n_rows, dtype=int))]
     else:
-        starts = list(_starts(model, few, search, rng))
-    runs = [Run(-np.inf, impose(start)) for start in starts]
-    _check_densities(model, few, runs[0].params)
-    n_runs = len(runs)
+        windows = _windows_of(model, few, search)
+        starts = list(_from_k_means(model, few, windows, search, rng))
+        starts += _from_random_rows(model, few, windows, search.random, rng)
+    starts = [impose(start) for start in starts]
+    _check_densities(model, few, starts[0])
+    n_runs = len(starts)
     if n_runs == 1:
-        return Start(runs[0].params)
-    for passes, left in search.stages:
-        runs = [_continued(model, few, run, passes, search) for run in runs[:left]]
-        runs = _distinct(runs, search)
+        return Start(starts[0])
+    runs = _compared(model, few, starts, search)
+    n_more = search.further(few.n_rows)
+    if 2 * runs[0].n_met < n_runs and n_more > 0:
+        more = _from_random_rows(model, few, windows, n_more, rng)
+        more = _compared(model, few, [impose(start) for start in more], search)
+        runs, n_runs = _distinct(runs + more, search), n_runs + n_more
     best = runs[0]
     lead = best.objective - runs[1].objective if len(runs) > 1 else 0.0
     doubtful = best.n_met == 1 and search.apart < lead < np.inf
@@ -191,6 +209,15 @@ def _few_sequences(X, most, rng):
     return ObservedSequences(offsets, few.X[rows], labels, covariates)
 
 
+def _compared(model, X, starts, search):
+    """Return the runs from some starts that have got furthest, from the best on."""
+    runs = [Run(-np.inf, start) for start in starts]
+    for passes, left in search.stages:
+        runs = [_continued(model, X, run, passes, search) for run in runs[:left]]
+        runs = _distinct(runs, search)
+    return runs
+
+
 def _continued(model, X, run, passes, search):
     """Continue a run by passes of EM, until they gain nothing."""
     objective, params, ended, sound, n_met = run
@@ -224,31 +251,38 @@ def _distinct(runs, search):
     return distinct
 
 
-def _starts(model, X, search, rng):
-    """Yield parameters from clusters of rows and of windows."""
-    K = model.chain.n_states
-    if K == 1:
-        yield _from_clusters(model, X, np.zeros(X.n_rows, dtype=int))
-        return
-    points = model.emission.points(X.X)
-    values = np.nan_to_num(points)  # what is missing is at the mean
-    windows = [
+def _windows_of(model, X, search):
+    """Return rows, and windows of each size about them, as features for clusters."""
+    values = np.nan_to_num(model.emission.points(X.X))  # what is missing is at the mean
+    return [
         values if size == 1 else _windows(values, X, size) for size in search.windows
     ]
+
+
+def _from_k_means(model, X, windows, search, rng):
+    """Yield parameters from clusters of rows and of windows that differ."""
+    K = model.chain.n_states
+    is_missing = np.isnan(model.emission.points(X.X))
     past: list[np.ndarray] = []
     found_in = zip(search.windows, windows, strict=True)
-    for size, features in found_in if len(values) >= K else ():
+    for size, features in found_in if X.n_rows >= K else ():
         labels = k_means(features, K, 2, int(rng.integers(2**31))).labels_
-        if size == 1 and np.isnan(points).any():
+        if size == 1 and is_missing.any():
+            points = np.where(is_missing, np.nan, features)
             labels = settled(points, labels, K).labels
         if not any(np.array_equal(labels, old) for old in past):
             past.append(labels)
             yield _from_clusters(model, X, labels)
-    for i in range(search.random):
-        # Every second time the rows themselves.
+
+
+def _from_random_rows(model, X, windows, n_starts, rng):
+    """Return parameters from clusters about random rows, and every other windows."""
+    starts = []
+    for i in range(n_starts):
         features = windows[(1 + i // 2) % len(windows) if i % 2 else 0]
-        labels = _about_random_rows(features, K, rng)
-        yield _from_clusters(model, X, labels)
+        labels = _about_random_rows(features, model.chain.n_states, rng)
+        starts.append(_from_clusters(model, X, labels))
+    return starts
 
 
 def _windows(values, X, size):
