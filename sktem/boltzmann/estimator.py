@@ -14,11 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem import budget
 from sktem.arrays import arrays_of
+from sktem.boltzmann.column_warnings import warn_of_codes, warn_of_one_hot
 from sktem.boltzmann.fit_warnings import (
-    warn_of_codes,
     warn_of_events,
     warn_of_fit,
-    warn_of_one_hot,
     warn_of_small_weights,
     warn_of_stream,
 )

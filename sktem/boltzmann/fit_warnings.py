@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from scipy.stats import yeojohnson_llf
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import PowerTransformer
 
+from sktem.boltzmann.column_warnings import warn_of_constants, warn_of_tails
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
 __all__ = [
-    "warn_of_codes",
     "warn_of_events",
     "warn_of_fit",
-    "warn_of_one_hot",
     "warn_of_small_weights",
     "warn_of_stream",
 ]
@@ -37,20 +33,6 @@ class MachineLimits(NamedTuple):
         Standard deviations from which on columns depend on each other by more than
         chance, and the gain of a row over independent columns that is in doubt
         elsewhere.
-    fewest_rows, enough_rows : int
-        Rows from which on most of the columns, and a few of them, exclude each other
-        hardly by chance.
-    skewed : float
-        Nats that a power transform of a column gains where it is skewed.
-    skew_rows : int
-        About how many rows of it are looked at.
-    sizes : tuple of float
-        Largest absolute values between which a power transform can be found.
-    astray : float
-        Standard deviations that no value lies away after a power transform.
-    n_codes, rows_of_code : int
-        Distinct whole numbers of a column that may be codes of labels, and rows of
-        each.
     weaker : float
         What part of a prior that holds back dependencies is worth a try.
     small_weight : float
@@ -62,14 +44,6 @@ class MachineLimits(NamedTuple):
     unlike: float = 0.5
     dependent: float = 3.0
     large_gain: float = 0.5
-    fewest_rows: int = 20
-    enough_rows: int = 100
-    skewed: float = 0.1
-    skew_rows: int = 1000
-    sizes: tuple[float, float] = (1e-50, 1e50)
-    astray: float = 10.0
-    n_codes: int = 10
-    rows_of_code: int = 5
     weaker: float = 0.05
     small_weight: float = 0.1
 
@@ -88,7 +62,8 @@ def warn_of_fit(settings, state, n_rows, X, units) -> None:
             best += settings.prior.value(settings.model, state.estimate)
             chance = _chance(settings, state, best, n_rows)
         _warn_of_likelihood(settings, state, best, chance)
-        _warn_of_tails(rounds, best, X, units)
+        warn_of_tails(reference.base, best, X, units)
+        warn_of_constants(X, units)
         # Under a prior parameters gain less by chance, and real gains may be small:
         # there is a doubt where columns depend no more than by chance.
         large = best - reference.base > LIMITS.large_gain
@@ -129,49 +104,6 @@ def _chance(settings, state, best, n_rows):
 def _looks_independent(reference):
     """Return whether neither pairs nor triples of columns surely depend."""
     return reference.dependence < LIMITS.dependent and not reference.parities.columns
-
-
-def _warn_of_tails(rounds, best, X, units):
-    """Warn of values far out, or of columns that are better alone when transformed."""
-    gains, astray = {}, {}
-    least, most = LIMITS.sizes
-    for name, column in _real_columns(X, units):
-        values = column[:: max(-(-len(column) // LIMITS.skew_rows), 1)]
-        if len(np.unique(values)) <= LIMITS.n_codes or not (
-            least < np.abs(column).max() < most
-        ):
-            continue
-        transform = PowerTransformer(standardize=False).fit(values[:, None])
-        power = transform.lambdas_[0]
-        rise = yeojohnson_llf(power, values) - yeojohnson_llf(1.0, values)
-        gains[name] = rise / len(values)
-        with np.errstate(over="ignore", invalid="ignore"):
-            column = transform.transform(column[:, None])
-            farthest = np.abs(column - column.mean()).max() / column.std()
-        if farthest > LIMITS.astray:
-            astray[name] = farthest
-    if astray:
-        farthest = max(astray.values())
-        warn_user(
-            f"{_named([*astray])} have values up to {farthest:.0f} standard deviations "
-            "away, also after PowerTransformer(), as no normal unit has: a few such "
-            "rows decide the likelihood of new ones, whatever else was learned. "
-            "Transform the columns first, by "
-            'QuantileTransformer(output_distribution="normal"), or leave these rows '
-            "out.",
-            FitWarning,
-        )
-        return
-    alone = rounds.reference.base + sum(gains.values())
-    skewed = [name for name, gain in gains.items() if gain > LIMITS.skewed]
-    if skewed and alone > best:
-        warn_user(
-            f"{_named(skewed)} are skewed: after PowerTransformer(), columns that do "
-            f"not depend on each other are more likely ({alone:.4g} per row, densities "
-            f"of the columns as they are) than under the fit ({best:.4g}). Transform "
-            "them first, by it or by their logarithms.",
-            FitWarning,
-        )
 
 
 def _warn_of_likelihood(settings, state, best, chance):
@@ -314,76 +246,6 @@ def warn_of_stream(stream) -> None:
         "left out with that after fit to some thousand rows.",
         FitWarning,
     )
-
-
-def warn_of_one_hot(X) -> None:
-    """Warn of neighbouring binary columns of which one is 1 in each row."""
-    if not isinstance(X, np.ndarray) or len(X) < LIMITS.fewest_rows:
-        return
-    groups, begin, total = [], 0, np.zeros(len(X))
-    for column, values in enumerate(X.T):
-        if not np.isin(values, (0, 1)).all():
-            return
-        total = total + values
-        if total.max() > 1:
-            begin, total = column, values
-        elif total.min() == 1:
-            groups.append((begin, column))
-            begin, total = column + 1, np.zeros(len(X))
-    groups = [
-        (begin, end)
-        for begin, end in groups
-        if end - begin >= 2 and X[:, begin : end + 1].min(axis=0).max() == 0
-    ]
-    n_coded = sum(end - begin + 1 for begin, end in groups)
-    if groups and (len(X) >= LIMITS.enough_rows or n_coded > X.shape[1] // 2):
-        first = ", ".join(f"{begin} to {end}" for begin, end in groups[:3])
-        more = ", ..." if len(groups) > 3 else ""
-        warn_user(
-            f"In each row one of the columns {first}{more} is 1, as in one-hot codes. "
-            "A machine has to learn that from the rows; with visible='categorical' and "
-            "the columns before they were coded it is built in, and rows are mostly "
-            "much more likely.",
-            FitWarning,
-        )
-
-
-def _real_columns(X, units):
-    """Yield names and values of columns that are taken for real numbers."""
-    table = units.table
-    if not isinstance(X, np.ndarray) or units.kind not in ("gaussian", "table"):
-        return
-    n = X.shape[1] if table is None else table.n_normal
-    names = [f"{k}" for k in range(n)] if table is None else table.labels()[:n]
-    for name, column in zip(names, X.T, strict=False):
-        yield name, column[~np.isnan(column)]
-
-
-def _named(names):
-    """Return the names of columns, of many the first ones."""
-    more = ", ..." if len(names) > 3 else ""
-    return f"Columns {', '.join(names[:3])}{more}"
-
-
-def warn_of_codes(X, units) -> None:
-    """Warn of columns of few whole numbers that were taken for real numbers."""
-    suspects = []
-    for name, values in _real_columns(X, units):
-        if (values == np.floor(values)).all():
-            n_distinct = len(np.unique(values))
-            if (
-                2 <= n_distinct <= LIMITS.n_codes
-                and n_distinct * LIMITS.rows_of_code <= len(values)
-            ):
-                suspects.append(name)
-    if suspects:
-        warn_user(
-            f"{_named(suspects)} hold few distinct whole numbers, "
-            "and visible='auto' has taken them for real numbers. If they are codes of "
-            "categories, say so by a list with the kind of each column, such as "
-            "visible=['categorical', 'gaussian']; if not, by visible='gaussian'.",
-            FitWarning,
-        )
 
 
 def warn_of_small_weights(n_rows, mass) -> None:

@@ -109,7 +109,9 @@ class LabelColumn(Column):
             if value not in places:
                 raise ValueError(
                     f"column {self.name!r} has the value {value!r}, which was not "
-                    "there in fit"
+                    f"there in fit: its {len(self.known)} values there were taken for "
+                    "labels. Say by visible which columns hold real numbers "
+                    "('gaussian'), or fit to rows with all values."
                 )
             out[k] = places[value]
         return out

@@ -6,13 +6,13 @@ from numbers import Real
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.stats import yeojohnson_llf, yeojohnson_normmax
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_number
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
+from sktem.estimators.power_transforms import PowerTransform
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.mixture.incomplete import observed_rows
@@ -43,9 +43,8 @@ class Threshold(NamedTuple):
     many, n_skewed : float, int
         Share of the rows below the level "auto" from which on skewed columns are
         looked for, and rows that are looked at, at most.
-    fewest, sizes : int, tuple of float
-        Values of a column, at least, and their largest absolute values between which a
-        power transform can be found.
+    fewest : int
+        Values of a column, at least, for which a power transform is looked for.
     """
 
     share: float = 0.02
@@ -57,7 +56,6 @@ class Threshold(NamedTuple):
     many: float = 0.06
     n_skewed: int = 2000
     fewest: int = 20
-    sizes: tuple[float, float] = (1e-50, 1e50)
 
 
 THRESHOLD = Threshold()
@@ -383,14 +381,10 @@ def _transformed_likelihood(values):
     It is that of the column as it is, less what three parameters gain by chance; minus
     infinity if it has few values, or such as no transform can be found for.
     """
-    if len(values) < THRESHOLD.fewest or 2 * len(np.unique(values)) < len(values):
+    if len(values) < THRESHOLD.fewest:
         return -np.inf
-    least, most = THRESHOLD.sizes
-    if not least < np.abs(values).max() < most:
-        return -np.inf
-    power = yeojohnson_normmax(values)
-    likelihood = yeojohnson_llf(power, values) / len(values)
-    return likelihood - 0.5 * (1 + np.log(2 * np.pi)) - 3 / len(values)
+    transform = PowerTransform.of(values, fewest_distinct=len(values) / 2)
+    return -np.inf if transform is None else transform.likelihood - 3 / len(values)
 
 
 def _below_most(level, scores):

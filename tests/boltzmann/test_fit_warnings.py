@@ -65,3 +65,16 @@ def test_gains_by_chance_are_told_of_few_rows(seed):
     # The negative control: ten rows of two patterns.
     patterns = X[rng.integers(2, size=10)]
     assert not told(np.where(rng.random((10, 30)) < 0.05, 1 - patterns, patterns))[1]
+
+
+@pytest.mark.parametrize("others", [[], [[0.0, 1.0] * 30]])
+def test_real_columns_of_one_value_are_told(others):
+    """Also in tables; not columns that vary, however little."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(60, 2)), np.full(60, 5.0), *others])
+    options = {"max_iter": 3, "hidden_layer_sizes": 2}
+    name = "x2" if others else "2"
+    (text,) = [text for text in told(X, **options)[1] if "one value" in text]
+    assert text.startswith(f"Columns {name} hold one value alone")
+    X[0, 2] += 1e-3
+    assert not any("one value" in text for text in told(X, **options)[1])
