@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import NamedTuple
 
 import numpy as np
@@ -131,3 +132,24 @@ def check_model(model):
         raise TypeError(f"model is a class: pass an instance, {model.__name__}(...)")
     elif not (model is None or callable(model) or isinstance(model, CompartmentModel)):
         raise TypeError(f"model must be a name or a callable, got {model!r}")
+    elif callable(model) and not isinstance(model, CompartmentModel):
+        _check_function(model)
+
+
+def _check_function(model):
+    """Raise TypeError for a function that cannot take parameters and inputs by name."""
+    if hasattr(model, "py_func"):
+        raise TypeError(
+            "model is compiled by numba, which does not take parameters by name: pass "
+            "the Python function, model.py_func"
+        )
+    try:
+        signature(model).bind("psi", "X")
+    except ValueError:  # a builtin without a signature
+        return
+    except TypeError as error:
+        name = getattr(model, "__name__", "the function")
+        raise TypeError(
+            "model must be a function model(psi, X) of parameters and inputs, as in "
+            f"psi.slope * X[:, 0], not {name}{signature(model)}: {error}"
+        ) from None

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
+from numba import njit
 from scipy import optimize, stats
 from scipy.special import expit
 from sklearn.base import clone
@@ -893,3 +894,23 @@ def test_same_seed_same_bits():
         for sampler, jobs in (("rwm", None), ("rwm", 2), (MALA(0.01), None))
     ]
     assert values_of(fits[0]) == values_of(fits[1]) != values_of(fits[2])
+
+
+def line(psi, X):
+    return psi.slope * X[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda x, a, b: a * x, r"model\(psi, X\) .* missing a required argument: 'b'"),
+        (lambda psi: psi.slope, r"model\(psi, X\) .* too many positional arguments"),
+        (njit(line), r"numba.*pass the Python function, model.py_func"),
+    ],
+)
+def test_functions_that_are_no_models_are_errors_that_say_what_is(model, message):
+    X, y, groups = line_rows()
+    with pytest.raises(TypeError, match=message):
+        NonlinearMixedEffectsRegressor(model, parameters={"slope": 1.0}).fit(
+            X, y, groups=groups
+        )
