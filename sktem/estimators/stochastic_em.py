@@ -127,68 +127,68 @@ class StochasticEM(LoopEstimator):
         offer and :class:`sktem.models.RandomInterceptModel` for an example.
     solver : str or Solver, default="auto"
         "em", "squarem" and "daarem" (EM with extrapolated steps), "mcem", "saem",
-        "online", "iem", "isaem", "vrttem", "fittem",
-        "biased-saem" (SAEM with the unadjusted Langevin sampler), or an instance of a
-        class of :mod:`sktem.solvers`. "auto" is "em" if the sampler is "exact" or can
-        be, else "saem"; ``history_.solver`` says which.
+        "online", "iem", "isaem", "vrttem", "fittem", "biased-saem" (SAEM with the
+        unadjusted Langevin sampler), or an instance of a class of :mod:`sktem.solvers`.
+        "auto" is "em" if the sampler is "exact" or can be, else "saem";
+        ``history_.solver`` says which was used.
     sampler : str or Sampler, default="auto"
         How latents are drawn: "exact" (conditional expectations), "mc" (exact draws),
-        "rwm", "mala", "ula", or an instance of a class of :mod:`sktem.samplers`.
-        "auto" is what the name of the solver implies ("em", "iem": exact, "mcem": mc,
+        "rwm", "mala", "ula", or an instance of a class of :mod:`sktem.samplers`. "auto"
+        is what the name of the solver implies ("em", "iem": exact, "mcem": mc,
         "biased-saem": ula; "saem": mc), else exact expectations if the model has them,
-        or exact draws.
-        By name, Markov samplers learn the length of their moves; chains begin with
-        some draws at the starting parameters, which do not count as passes.
+        or exact draws. Markov samplers given by name adapt the length of their moves.
+        Chains begin with some draws at the starting parameters, which do not count as
+        passes.
     batch_size : int or "auto", default="auto"
         Rows per iteration. "auto" is a twentieth of the rows, at most 1024 (a million
         on Dask); on a stream batches grow from 50 rows to 1024. 1 is the papers'
         setting. Not used by solvers that visit all rows.
     sampling : {"fixed", "shuffle", "inclusion"}, default="fixed"
         "fixed": ``batch_size`` rows drawn uniformly at each iteration. "shuffle": the
-        rows in a random order, drawn anew for each pass. "inclusion": each row
+        rows in a random order, reshuffled for each pass. "inclusion": each row
         independently with probability ``batch_size / n``.
     step_size : float, Schedule, callable or "auto", default="auto"
         Step gamma of the stochastic approximation. "auto": 1 with exact expectations,
         ``k ** -0.5`` with draws, ``(k + 2) ** -0.6`` for "online" and on a stream, and
         for "saem" with Markov chains 1 for half of the passes, then ``k ** -0.6``.
     average : bool, int, "tail" or "random", default=False
-        Returned iterate: False is the last, an integer the average of the statistics
-        from that epoch on (True means 1; on a stream it counts batches), "tail" a
-        running average over about the last quarter of the iterates, "random" is
-        iterate k with probability proportional to its step.
+        Which iterate is returned: False is the last, an integer the average of the
+        statistics from that epoch on (True means 1; on a stream it counts batches),
+        "tail" a running average over about the last quarter of the iterates, "random"
+        is iterate k with a probability proportional to its step.
     max_iter : int, default=100
-        Passes over the data, at most. The initial pass, anchor passes and the second
-        index set of "fittem" count.
+        Maximum number of passes over the data. The initial pass, anchor passes and the
+        second index set of "fittem" count.
     tol : float, default=1e-4
         The run stops when the objective has less than this left to gain, per row. With
-        exact expectations of all rows that is extrapolated from the last changes;
-        otherwise the mean over the last third of the epochs is compared with that over
-        the third before, and the change must be within its noise or, carried on for
-        as many steps again, below ``tol``, and so must be what is left of an
-        exponential approach fitted to all epochs; with Markov chains
-        ``n_iter_no_change`` epochs in a row. Where noise hides it, the run goes to its
-        end, and a warning says that it is not known. Without a likelihood, the relative
-        root of the mean field is compared with ``tol``. Without ``average``, online EM
-        with exact expectations, and runs with exact draws from a model that has exact
-        expectations too, continue with passes of EM, which take out the noise of the
-        last steps. Before a run with exact expectations counts as
-        converged, an M-step from draws disturbs it where the model has
-        ``draw_posterior``: if three passes of EM then lead away, as from a saddle point
-        at which components are equal, it continues from there. 0 means never.
+        exact expectations of all rows, the gain is extrapolated from the last changes.
+        Otherwise the mean over the last third of the epochs is compared with that over
+        the third before. The change must be within its noise or, continued for as many
+        steps again, below ``tol``, and so must the rest of an exponential approach
+        fitted to all epochs; with Markov chains this has to hold for
+        ``n_iter_no_change`` epochs in a row. If noise hides the answer, the run uses
+        all its passes, and a warning says that convergence is not known. Without a
+        likelihood, the relative root of the mean field is compared with ``tol``.
+        Without ``average``, online EM with exact expectations, and runs with exact
+        draws from a model that also has exact expectations, continue with passes of EM,
+        which remove the noise of the last steps. If the model has ``draw_posterior``, a
+        run with exact expectations is disturbed by an M-step from draws before it
+        counts as converged. If three passes of EM then lead away, as from a saddle
+        point where components are equal, the run continues from there. 0 means never.
     n_iter_no_change : int, default=3
-        See ``tol``; also the least epochs of a third.
+        See ``tol``; also the least number of epochs in a third.
     random_state : int, RandomState, Generator or None, default=None
         Seed; an integer makes the result the same at every call.
     warm_start : bool, default=False
         Start from the parameters of the previous fit.
     verbose : int, default=0
-        1 prints epochs, 2 also their change of the objective. Bars:
+        1 prints epochs, 2 also the change of the objective. For progress bars see
         :func:`sktem.show_progress`.
     verbose_interval : int, default=10
-        Epochs between prints.
+        Number of epochs between prints.
     memory : str or None, default=None
-        Folder for what a solver remembers of each row, as a memory map in a file that
-        is gone after the fit; None keeps it in memory. For Dask collections see
+        Folder for what a solver remembers of each row, kept as a memory map in a file
+        that is deleted after the fit; None keeps it in memory. For Dask collections see
         :ref:`rows-dask`.
 
     Attributes
@@ -196,7 +196,7 @@ class StochasticEM(LoopEstimator):
     params_ : object
         Parameters of the model.
     statistics_ : ndarray
-        Averaged statistics from which they follow.
+        Averaged statistics, from which the parameters follow.
     history_ : History
         Record of the run.
     n_iter_ : int
@@ -287,12 +287,13 @@ class StochasticEM(LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or rows
-            The data, or whatever :func:`sktem.rows.as_rows` takes, which is then read
-            by blocks; of many rows, the model gets a sample for ``initial_params``.
+            The data, or anything that :func:`sktem.rows.as_rows` accepts, which is then
+            read in blocks. If there are many rows, the model gets a sample of them for
+            ``initial_params``.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights; a weight means repetition.
+            Weights; a row of weight 2 counts as two equal rows.
 
         Returns
         -------
@@ -359,8 +360,8 @@ class StochasticEM(LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), iterator or rows
-            Rows; or an iterator of such chunks, or what
-            :func:`sktem.rows.as_rows` takes, which is read once to its end.
+            Rows, an iterator of such chunks, or anything that
+            :func:`sktem.rows.as_rows` accepts, which is read once to its end.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -409,12 +410,12 @@ class StochasticEM(LoopEstimator):
         X : array-like of shape (n_samples, n_features), or rows
             Rows.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Log-likelihoods; an iterator of them by blocks if X is read by blocks and
+            Log-likelihoods; an iterator over blocks of them if X is read in blocks and
             ``out`` is not given.
         """
         check_is_fitted(self)
@@ -452,9 +453,9 @@ class StochasticEM(LoopEstimator):
     def draw_latents(self, X, n_draws=100, *, random_state=None):
         """Draw the latents of rows from their posterior at the fitted parameters.
 
-        By ``draw_posterior`` if the model has it; else by four Markov chains for each
-        row, of the sampler of the fit, which start anew, and of which a first third is
-        left out. Where they have not mixed, a warning says so.
+        If the model has ``draw_posterior``, the draws come from it. Otherwise they come
+        from four new Markov chains per row, with the sampler of the fit; the first
+        third of each chain is discarded. A warning says if the chains have not mixed.
 
         Parameters
         ----------
@@ -478,8 +479,8 @@ class StochasticEM(LoopEstimator):
     def posterior_mean(self, X, n_draws=100, *, random_state=None):
         """Return the posterior means of the latents of rows.
 
-        From ``posterior`` if the model has it (whose points average to the mean), else
-        from draws, see :meth:`draw_latents`.
+        They come from ``posterior`` if the model has it (its points average to the
+        mean), else from draws, see :meth:`draw_latents`.
 
         Parameters
         ----------
@@ -505,14 +506,14 @@ class StochasticEM(LoopEstimator):
 
     @available_if(_model_has("log_joint"))
     def diagnose_chains(self, X, n_draws=400, *, random_state=None):
-        """Run Markov chains at the fitted parameters, and say how they mix.
+        """Run Markov chains at the fitted parameters and return how well they mix.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows, in memory; some are enough.
+            Rows, in memory; a subset is enough.
         n_draws : int, default=400
-            Draws for each row, of four chains together.
+            Draws for each row, over four chains together.
         random_state : int, RandomState, Generator or None, default=None
             Seed.
 
@@ -520,8 +521,8 @@ class StochasticEM(LoopEstimator):
         -------
         ChainDiagnostics
             A named tuple: ``r_hat`` and ``effective_sample_size`` of each latent, the
-            share of rows that ``never_moved``, and the ``acceptance_rate``. Of a model
-            whose posterior is known, they are those of a random walk.
+            share of rows that ``never_moved``, and the ``acceptance_rate``. If the
+            posterior of the model is known, they are those of a random walk.
         """
         X, _ = self._rows_of_latents(X)
         return diagnostics(self._latents(X, n_draws, random_state, chains=True))
@@ -538,12 +539,13 @@ class StochasticEM(LoopEstimator):
     ):
         """Return standard errors of the parameters by Louis' formula.
 
-        The observed information is that of the complete data less what the latents
-        hide, both from draws of the latents and differences of ``log_joint`` in the
-        parameters. These are all real-valued entries of ``params_``; a model whose
-        parameters are constrained (weights that sum to one, covariances) has two
-        methods instead: ``to_vector(params)`` returns the free ones as a vector, and
-        ``from_vector(vector, params)`` returns parameters.
+        The observed information is the complete-data information less the missing
+        information. Both are computed from draws of the latents and finite differences
+        of ``log_joint`` in the parameters. By default the parameters are all
+        real-valued entries of ``params_``. If they are constrained (weights that sum to
+        one, covariances), the model needs two methods: ``to_vector(params)`` returns
+        the free parameters as a vector, and ``from_vector(vector, params)`` returns
+        parameters.
 
         Parameters
         ----------
@@ -556,16 +558,16 @@ class StochasticEM(LoopEstimator):
         random_state : int, RandomState, Generator or None, default=None
             Seed.
         return_covariance : bool, default=False
-            Whether the covariance matrix of the entries is returned, too.
+            Whether to return the covariance matrix of the entries as well.
 
         Returns
         -------
         errors : object like ``params_``, or ndarray
-            Standard errors in the places of the parameters; a vector where the model
+            Standard errors in the places of the parameters, or a vector if the model
             has ``to_vector``. NaN, with a warning, where the information is not
             positive definite.
         covariance : ndarray of shape (p, p)
-            With ``return_covariance``.
+            Only with ``return_covariance``.
 
         References
         ----------

@@ -48,7 +48,7 @@ class MixtureAnswers:
         return None
 
     def score(self, X, y=None, sample_weight=None):
-        """Return the mean log-likelihood per row of which something is observed.
+        """Return the mean log-likelihood of the rows that have observed values.
 
         Parameters
         ----------
@@ -75,13 +75,13 @@ class MixtureAnswers:
         X : table of shape (n_samples, n_features), or rows
             Rows.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Log-densities, 0 for rows of which nothing is observed; an iterator of them
-            by blocks if X is read by blocks and ``out`` is not given.
+            Log-densities, 0 for rows without observed values; an iterator over blocks
+            of them if X is read in blocks and ``out`` is not given.
         """
         return self._answered(X, self.fitted_.log_density, out)
 
@@ -93,12 +93,12 @@ class MixtureAnswers:
         X : table of shape (n_samples, n_features), or rows
             Rows.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Component labels; an iterator of them by blocks if X is read by blocks and
+            Component labels; an iterator over blocks of them if X is read in blocks and
             ``out`` is not given.
         """
         return self._answered(X, self.fitted_.labels, out)
@@ -111,12 +111,12 @@ class MixtureAnswers:
         X : table of shape (n_samples, n_features), or rows
             Rows.
         out : array of shape (n_samples, n_components) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components) or iterator
-            Probabilities; an iterator of them by blocks if X is read by blocks and
+            Probabilities; an iterator over blocks of them if X is read in blocks and
             ``out`` is not given.
         """
         return self._answered(X, self.fitted_.posterior, out)
@@ -138,18 +138,18 @@ class MixtureAnswers:
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows; NaN (None, NA) is missing.
+            Rows; NaN (None, NA) means missing.
         method : {"mean", "draw", "mode"}, default="mean"
-            "mean" is the conditional mean given what is observed of the row, averaged
-            over the components (for labels their most probable one), "draw" a draw from
-            the conditional distribution, "mode" the most probable label, or the
-            conditional mean (for counts, the likeliest count) of the most probable
-            component.
+            "mean" is the conditional mean given the observed values of the row,
+            averaged over the components (for labels, the most probable label). "draw"
+            is a draw from the conditional distribution. "mode" is the most probable
+            label, or the conditional mean (for counts, the likeliest count) of the most
+            probable component.
 
         Returns
         -------
         table of shape (n_samples, n_features)
-            A data frame for a data frame, else an array.
+            A data frame if X is one, else an array.
         """
         check_choice("method", method, ("mean", "draw", "mode"))
         return self._completed(X, method, drawing_generator(self.random_state))
@@ -174,16 +174,16 @@ class MixtureAnswers:
         Parameters
         ----------
         n_samples : int, default=1
-            Number of rows; with ``given``, of completions of each of its rows.
+            Number of rows; with ``given``, number of completions of each of its rows.
         given : table of shape (m, n_features) or None, default=None
-            Rows with holes: what is missing is drawn given what is observed.
+            Rows with holes: missing values are drawn given the observed ones.
 
         Returns
         -------
         X : table of shape (n_samples, n_features) or (m * n_samples, n_features)
-            Rows, sorted by component; with ``given`` the completions of its first row,
-            then of the second, and so on. A data frame if the fit was to one with
-            labels.
+            Rows, sorted by component; with ``given``, the completions of its first row,
+            then those of the second, and so on. A data frame if the mixture was fitted
+            to one with labels.
         y : ndarray of shape (n_samples,) or (m * n_samples,)
             Their components.
 
@@ -249,8 +249,8 @@ class MixtureAnswers:
     def icl(self, X, sample_weight=None):
         """Return the integrated completed likelihood criterion; lower is better.
 
-        It is BIC plus twice the entropy of the posterior probabilities, and so prefers
-        well separated components (Biernacki, Celeux and Govaert 2000).
+        It is BIC plus twice the entropy of the posterior probabilities, and so favours
+        well-separated components (Biernacki, Celeux and Govaert 2000).
 
         Parameters
         ----------
@@ -272,27 +272,29 @@ class MixtureAnswers:
         return bic + 2 * entropy
 
     def likelihood_ratio_test(self, X, *, n_bootstrap=99, n_jobs=None):
-        """Test whether one component less would do.
+        """Test whether one component fewer would be enough.
 
-        The likelihood ratio of a fit with as many components as this one and of one
-        with a component less is compared with those of samples of the smaller one
-        (McLachlan 1987): the usual distribution does not hold, as the smaller mixture
-        lies on the border of the larger one. Samples have the holes of the data.
+        This is a parametric bootstrap (McLachlan 1987). The likelihood ratio between
+        this mixture and one with a component fewer is compared with the ratios for
+        samples from the smaller mixture. The usual chi-squared distribution does not
+        hold, because the smaller mixture lies on the boundary of the larger one.
+        Samples have the same holes as the data.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
             The rows of ``fit``.
         n_bootstrap : int, default=99
-            Samples; the least p-value is ``1 / (n_bootstrap + 1)``.
+            Number of samples; the smallest possible p-value is ``1 / (n_bootstrap +
+            1)``.
         n_jobs : int or None, default=None
-            Processes. The result does not depend on it.
+            Number of processes. The result does not depend on it.
 
         Returns
         -------
         LikelihoodRatioTest
             A tuple of ``statistic``, ``p_value``, ``n_components`` of the smaller
-            mixture and ``bootstrap``, the statistics of the samples.
+            mixture, and ``bootstrap``, the statistics of the samples.
 
         Examples
         --------
@@ -323,13 +325,13 @@ class MixtureAnswers:
         return {}
 
     def marginal(self, columns):
-        """Return the mixture of some of the columns, the others integrated out.
+        """Return the mixture of some columns, with the others integrated out.
 
         Parameters
         ----------
         columns : int, str, list, slice or mask
             Columns as in :class:`sklearn.compose.ColumnTransformer`; names are those of
-            the data frame of ``fit``.
+            the data frame passed to ``fit``.
 
         Returns
         -------
@@ -356,10 +358,10 @@ class MixtureAnswers:
         ----------
         columns : int, str, list, slice or mask
             Columns as in :class:`sklearn.compose.ColumnTransformer`; names are those of
-            the data frame of ``fit``.
+            the data frame passed to ``fit``.
         values : array-like of shape (n_columns,)
-            Their values, or the value of one column; one that is NaN (None) is not
-            known, and its column is integrated out.
+            Their values, or the value of a single column. NaN (None) means unknown:
+            that column is integrated out.
 
         Returns
         -------

@@ -36,49 +36,47 @@ __all__ = ["StochasticEMMixture"]
 
 
 class StochasticEMMixture(MixtureEstimator):
-    """Mixture of any emission, for tables with labels, counts and holes.
+    """Mixture with any emission, for tables with labels, counts and missing values.
 
     Each component has its own distribution of a row, the *emission*: see
-    :mod:`sktem.emissions`. Values that are NaN (None, pandas' NA) have not been
-    observed and are integrated out, in ``fit`` and in every answer; values are missing
-    at random, given what is observed. A data frame is taken as it comes: its columns of
-    labels (strings, categories, booleans) are categorical.
+    :mod:`sktem.emissions`. Values that are NaN (None, pandas' NA) are missing and are
+    integrated out, in ``fit`` and in all other methods; they are assumed to be missing
+    at random given what is observed. Data frames need no encoding: columns of labels
+    (strings, categories, booleans) are categorical.
 
     Parameters
     ----------
     n_components : int, "auto", "bic" or "icl", default=1
-        Number of components. A criterion by name ("auto" is "bic") looks for the number
-        with the lowest value, from one component on: the best split of a component is
-        taken, or the best merge of two, as long as one lowers the criterion, and splits
-        go on for two components beyond. Splits are by k-means with ``n_init`` starts;
-        components with fewer than five rows for each of their parameters of a column
-        and fits that end with a warning are refused.
+        Number of components. The name of a criterion ("auto" is "bic") searches for the
+        number with its lowest value. The search begins with one component and takes the
+        best split of a component, or the best merge of two, as long as this lowers the
+        criterion; it tries splits for two more components after that. Components are
+        split by k-means with ``n_init`` starts. Components with fewer than five rows
+        per parameter of a column, and fits that end with a warning, are rejected.
     emission : str or Emission, default="gaussian"
-        The emission of columns of numbers by name: "gaussian", "student_t",
+        The name of an emission for the columns of numbers: "gaussian", "student_t",
         "factor_analyser", "bernoulli", "categorical", "poisson", "negative_binomial",
         "gamma", "exponential", "log_normal", "multinomial", "von_mises" or
-        "von_mises_fisher"; "auto" takes columns of integers for counts
-        ("negative_binomial"), or for labels where they have two values that counts
-        would hardly have alone, also those that missing values have turned into
-        floats, and other numbers for "gaussian".
-        Columns of labels of a data frame or a file are categorical whatever the name.
-        Or an instance of a class of :mod:`sktem.emissions` for all columns, such as
-        ``Columns([(name, emission, columns), ...])``, which gives columns an emission
-        each.
+        "von_mises_fisher"; "auto" treats columns of integers as counts
+        ("negative_binomial"), or as labels if they have only two values and counts
+        would hardly have those two alone. Integers that missing values have turned into
+        floats are included. Other numbers are "gaussian". Columns of labels of a data
+        frame or a file are categorical whatever the name. Alternatively, an instance of
+        a class of :mod:`sktem.emissions` for all columns, such as ``Columns([(name,
+        emission, columns), ...])``, which gives each group of columns its own emission.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"} or callable, \
             default="kmeans"
         The start. Distances are those of standardised numbers and of indicators of
-        labels; complete rows of Gaussians are left as they are. Rows with holes belong
-        to the cluster that is nearest in the columns that they have ("kmeans"), or
-        have the mean in their holes. Of up to 16,384 rows, "kmeans" is the tightest of
-        ten clusterings, or one of four starts about random rows if fifteen passes of EM
-        lead higher from it; a Gaussian emission begins as
-        :class:`~sktem.StochasticEMGaussianMixture` does. A callable gets
-        ``(X, n_components, random_state)``, X being rows of numbers with codes for
-        labels, and returns responsibilities (n_samples, n_components) or labels
-        (n_samples,).
+        labels; complete rows of a Gaussian emission are not standardised. Rows with
+        holes belong to the cluster that is nearest in their observed columns
+        ("kmeans"), or have their holes filled with the mean. With up to 16,384 rows,
+        "kmeans" is the tightest of ten clusterings, or one of four starts around random
+        rows if fifteen passes of EM lead higher from there. A Gaussian emission starts
+        as in :class:`~sktem.StochasticEMGaussianMixture`. A callable gets ``(X,
+        n_components, random_state)``, where X has codes in place of labels, and returns
+        responsibilities (n_samples, n_components) or labels (n_samples,).
     init_size : int, "auto" or None, default="auto"
-        Rows, drawn at random, from which the start is made; None means all.
+        Number of rows, drawn at random, from which the start is made; None means all.
     n_init : int, default=1
         Number of starts; the run with the best lower bound is kept.
     solver : str or Solver, default="em"
@@ -86,9 +84,9 @@ class StochasticEMMixture(MixtureEstimator):
         "fittem", or an instance of a class of :mod:`sktem.solvers`; "auto" is "em",
         or "saem" with ``sampler="mc"``.
     sampler : {"auto", "exact", "mc"} or Sampler, default="auto"
-        Latents: "exact" posterior probabilities, or "mc", draws from them. "auto" is
-        the one implied by the solver's name, else "exact". ``ExactDraws(n_draws=...)``
-        takes another number of draws than 10 a visit.
+        How latents are treated: "exact" posterior probabilities, or "mc", draws from
+        them. "auto" is what the solver's name implies, else "exact". The number of
+        draws per visit is 10; ``ExactDraws(n_draws=...)`` changes it.
     batch_size : int or "auto", default="auto"
         Rows per iteration of the stochastic solvers. "auto" is a twentieth of the
         rows, at most 1024.
@@ -100,21 +98,22 @@ class StochasticEMMixture(MixtureEstimator):
         ``max_iter``, then ``k ** -0.6``), ``(k + 2) ** -0.6`` for "online", and
         ``(k + 2) ** -0.5`` in ``partial_fit``.
     average : bool, int, "tail", "random" or "auto", default="auto"
-        Returned iterate; "auto" is the last one in ``fit``, and on a stream "tail" if
-        ``step_size="auto"``, else the last.
+        Which iterate is returned; "auto" is the last one in ``fit``, and on a stream
+        "tail" if ``step_size="auto"``, else the last.
     max_iter : int, default=1000
-        Passes over the data, at most.
+        Maximum number of passes over the data.
     tol : float or "auto", default="auto"
-        Threshold of convergence, in nats per row: of the change of the lower bound in a
-        pass. "auto" is 1e-6, after which "em" continues with steps of "squarem" where
-        five times as much or more is left by extrapolation. "online" and solvers with
-        draws go on with passes of "em" when they have reached it, unless ``average`` is
-        set, as their last steps leave noise in the parameters. 0 means never.
+        Threshold of convergence, in nats per row, for the change of the lower bound in
+        a pass. "auto" is 1e-6; "em" then continues with steps of "squarem" if, by
+        extrapolation, at least five times that much is left to gain. Once they have
+        converged, "online" and solvers with draws continue with passes of "em", unless
+        ``average`` is set, because their last steps leave noise in the parameters. 0
+        means never.
     n_iter_no_change : int, default=3
-        Epochs without a rise by ``tol`` after which stochastic solvers stop.
+        Number of epochs without a rise by ``tol`` after which stochastic solvers stop.
     weight_concentration : float, default=0.0
         Dirichlet penalty epsilon, per row: ``weight_k = (s_k + epsilon) / (1 + epsilon
-        n_components)``. Priors of components are parameters of the emissions.
+        n_components)``. Priors on the components are parameters of the emissions.
     n_jobs : int or None, default=None
         Threads of the E-step. The result does not depend on it.
     random_state : int, RandomState, Generator or None, default=None
@@ -124,7 +123,7 @@ class StochasticEMMixture(MixtureEstimator):
     verbose : int, default=0
         1 prints epochs, 2 also the time and the change of the lower bound.
     verbose_interval : int, default=10
-        Epochs between prints.
+        Number of epochs between prints.
     memory : str or None, default=None
         Folder for what a solver remembers of each row; None keeps it in memory.
 
@@ -133,18 +132,18 @@ class StochasticEMMixture(MixtureEstimator):
     weights_ : ndarray of shape (n_components,)
         Mixing weights.
     params_ : NamedTuple
-        Parameters of the emission, by component.
+        Parameters of the emission for each component.
     emission_ : Emission
-        The emission that was fitted, with indices of columns.
+        The fitted emission, with columns given by index.
     categories_ : dict of int to ndarray
-        Labels of categorical columns, by the index of the column.
+        Labels of the categorical columns, by column index.
     converged_ : bool
         Whether the run stopped by itself.
     n_iter_ : int
         Passes over the data, rounded up.
     lower_bound_ : float
-        Mean log-likelihood per row of what is observed (less the penalty) at the last
-        record.
+        Mean log-likelihood of the observed values per row (less the penalty), as last
+        recorded.
     lower_bounds_ : list of float
         The same for each epoch of the best run.
     history_ : History
@@ -154,16 +153,16 @@ class StochasticEMMixture(MixtureEstimator):
     n_components_ : int
         Number of components.
     component_search_ : list of SearchStep
-        Tuples ``(n_components, move, criterion)`` of the mixtures that were fitted on
-        the way, where the number was looked for.
+        Tuples ``(n_components, move, criterion)`` of the mixtures fitted during the
+        search for the number of components, if there was one.
     n_samples_seen_ : int
-        Rows seen by ``fit`` or on the stream.
+        Number of rows seen by ``fit`` or on the stream.
     n_steps_ : int
-        Steps done on a stream; set by ``partial_fit``.
+        Number of steps made on a stream; set by ``partial_fit``.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when X has names that are all strings.
+        Names of the features, if all names in X are strings.
 
     See Also
     --------
@@ -173,7 +172,8 @@ class StochasticEMMixture(MixtureEstimator):
     Notes
     -----
     Solvers that remember rows ("iem", "isaem", "fittem", and "vrttem" with draws) also
-    remember the parameters at the visits of the rows, by which holes are completed.
+    remember the parameters at the time each row was visited, with which its holes were
+    filled.
 
     References
     ----------
@@ -390,10 +390,10 @@ class StochasticEMMixture(MixtureEstimator):
     # Latent classes -------------------------------------------------------------
 
     def entropy_r2(self, X, sample_weight=None):
-        """Return how certain the components of the rows are, 1 for certainty.
+        """Return how certain the assignment of rows to components is; 1 is certainty.
 
-        One minus the mean entropy of the posterior probabilities over its largest
-        value, ``log(n_components)``.
+        This is one minus the mean entropy of the posterior probabilities, divided by
+        its maximum, ``log(n_components)``.
 
         Parameters
         ----------
@@ -422,7 +422,7 @@ class StochasticEMMixture(MixtureEstimator):
         Returns
         -------
         ndarray of shape (n_components, n_components)
-            Row k: the mean over the rows whose most probable component is k; NaN if
+            Row k is the mean over the rows whose most probable component is k, NaN if
             there are none.
         """
         return classification_table(self.predict_proba(X), sample_weight)
@@ -433,8 +433,8 @@ class StochasticEMMixture(MixtureEstimator):
         Returns
         -------
         pandas.DataFrame
-            A column for each component with its weight; then for each column of the
-            table the probability of each label, or the mean.
+            One column per component: its weight, then for each column of the table the
+            probability of each label, or the mean.
         """
         fitted, categories = self.fitted_, self._table.categories
         names, d = getattr(self, "feature_names_in_", None), self.n_features_in_

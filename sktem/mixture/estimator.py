@@ -68,46 +68,48 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     """Gaussian mixture for large data and streams.
 
     A superset of :class:`sklearn.mixture.GaussianMixture`: the same parameters,
-    attributes and methods, plus stochastic solvers, ``partial_fit``,
-    ``sample_weight``, priors and a fixed unit covariance. The E-step is compiled, forms
-    no array of size (n_samples, n_components) and runs on ``n_jobs`` threads with the
-    same result to the last bit. Arrays of other namespaces, such as tensors of torch,
-    are taken under ``sklearn.config_context(array_api_dispatch=True)``, and the E-step
+    attributes and methods, plus stochastic solvers, ``partial_fit``, ``sample_weight``,
+    priors and a fixed unit covariance. The E-step is compiled, allocates no array of
+    size (n_samples, n_components), and gives the same result to the last bit for any
+    number of threads ``n_jobs``. Arrays of other namespaces, such as PyTorch tensors,
+    are accepted under ``sklearn.config_context(array_api_dispatch=True)``; the E-step
     then runs on their device.
 
-    The parameters come in five groups: the *model* (``n_components`` to
-    ``reg_covar``), the *start* (``init_params`` to ``n_init``), the *algorithm*
-    (``solver`` to ``n_iter_no_change``), the *prior* and how the fit is *run*
-    (``n_jobs`` to ``memory``). A batch fit needs the first two only.
+    The parameters come in five groups: the *model* (``n_components`` to ``reg_covar``),
+    the *start* (``init_params`` to ``n_init``), the *algorithm* (``solver`` to
+    ``n_iter_no_change``), the *prior*, and how the fit is *run* (``n_jobs`` to
+    ``memory``). A batch fit needs only the first two.
 
     Parameters
     ----------
     n_components : int, "auto", "bic" or "icl", default=1
-        Number of components. A criterion by name ("auto" is "bic") looks for the number
-        with the lowest value, from one component on: the best split of a component is
-        taken, or the best merge of two, as long as one lowers the criterion, and splits
-        go on for two components beyond. Splits are by k-means with ``n_init`` starts;
-        components with fewer than five rows for each of their parameters of a column
-        and fits that end with a warning are refused.
+        Number of components. The name of a criterion ("auto" is "bic") searches for the
+        number with its lowest value. The search begins with one component and takes the
+        best split of a component, or the best merge of two, as long as this lowers the
+        criterion; it tries splits for two more components after that. Components are
+        split by k-means with ``n_init`` starts. Components with fewer than five rows
+        per parameter of a column, and fits that end with a warning, are rejected.
     covariance_type : {"full", "tied", "diag", "spherical", "unit"}, default="full"
-        One matrix each, one matrix for all, variances each, one variance each, or the
-        identity (known, not learned).
+        Each component has its own matrix, all share one matrix, each has its own
+        variances, each has a single variance, or all have the identity (known, not
+        learned).
     reg_covar : float, default=1e-6
         Added to the diagonal of covariances.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"} or callable, \
             default="kmeans"
-        The start. "kmeans" and "random" are scikit-learn's to the bit, for rows without
-        holes; those with holes belong to the cluster of "kmeans" that is nearest in the
-        columns that they have (Chi, Chi and Baraniuk 2016). "k-means++" and
-        "random_from_data" assign each row to the nearest of the chosen ones. A callable
+        The start. For rows without holes, "kmeans" and "random" are scikit-learn's to
+        the bit. Under "kmeans", rows with holes belong to the cluster that is nearest
+        in their observed columns (Chi, Chi and Baraniuk 2016). "k-means++" and
+        "random_from_data" assign each row to the nearest of the chosen rows. A callable
         gets ``(X, n_components, random_state)`` and returns responsibilities
         (n_samples, n_components) or labels (n_samples,).
     init_size : int, "auto" or None, default="auto"
-        Rows, drawn at random, from which the start is made; None means all. "auto" is
-        all up to ``max(2**18 // n_features, 100 * n_components * (n_features + 1))``
-        rows, fewer where these are over four million numbers; of more, the means come
-        from that many, and every row begins with the nearest of them: k-means on all
-        rows would cost more than the fit.
+        Number of rows, drawn at random, from which the start is made; None means all.
+        "auto" takes all rows up to ``max(2**18 // n_features, 100 * n_components *
+        (n_features + 1))``, or fewer where these would hold more than four million
+        numbers. If there are more rows, the means come from a sample of that size and
+        each row begins with the nearest mean, because k-means on all rows would cost
+        more than the fit.
     weights_init : array-like of shape (n_components,) or None, default=None
         Starting weights.
     means_init : array-like of shape (n_components, n_features) or None, default=None
@@ -120,23 +122,23 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     solver : str or Solver, default="em"
         The algorithm: "em", "squarem" and "daarem" (EM with extrapolated steps, which
         may end in another optimum), "mcem", "saem", "online", "iem", "isaem", "vrttem",
-        "fittem", or an instance of a class of :mod:`sktem.solvers`; "auto" is "em",
-        or "saem" with ``sampler="mc"``. The default is the compiled EM: on all the
-        data sets of ``benchmarks/default_solver.py`` it alone is never below
-        scikit-learn's result, because it follows the same path.
+        "fittem", or an instance of a class of :mod:`sktem.solvers`; "auto" is "em", or
+        "saem" with ``sampler="mc"``. The default is the compiled EM: it is the only one
+        that is never below scikit-learn's result on any data set of
+        ``benchmarks/default_solver.py``, because it follows the same path.
         ``VRTTEM(rho=0.1)`` needs several times fewer passes where EM converges slowly
-        (overlapping components, many rows), and can end in another optimum,
-        better or worse.
+        (overlapping components, many rows), and can end in another optimum, better or
+        worse.
     sampler : {"auto", "exact", "mc"} or Sampler, default="auto"
-        Latents: "exact" posterior probabilities, or "mc", draws from them (the setting
-        of the papers). "auto" is the one implied by the solver's name ("mc" for
-        "mcem" and "saem"), else "exact". ``ExactDraws(n_draws=...)`` takes another
-        number of draws than 10 a visit.
+        How latents are treated: "exact" posterior probabilities, or "mc", draws from
+        them (the setting of the papers). "auto" is what the solver's name implies ("mc"
+        for "mcem" and "saem"), else "exact". The number of draws per visit is 10;
+        ``ExactDraws(n_draws=...)`` changes it.
     batch_size : int or "auto", default="auto"
         Rows per iteration of the stochastic solvers. "auto" is a twentieth of the
         rows, at most 1024 (a million on Dask); 1 is the papers' setting.
     sampling : {"shuffle", "fixed", "inclusion"}, default="shuffle"
-        "shuffle": the rows in a random order, drawn anew for each pass. "fixed":
+        "shuffle": the rows in a random order, reshuffled for each pass. "fixed":
         ``batch_size`` rows drawn uniformly at each iteration. "inclusion": each row
         independently with probability ``batch_size / n_samples``.
     step_size : float, Schedule, callable or "auto", default="auto"
@@ -145,25 +147,27 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         passes or half of ``max_iter``, then ``k ** -0.6``), ``(k + 2) ** -0.6`` for
         "online" (with small batches ``(k + k_0) ** -0.6``, so that the first step is
         not above ``batch_size`` over the number of parameters), and ``(k + 2) ** -0.5``
-        in ``partial_fit``. A constant forgets the past.
+        in ``partial_fit``. A constant step forgets the past.
     average : bool, int, "tail", "random" or "auto", default="auto"
-        Returned iterate: False is the last; an integer is the average of the statistics
-        from that epoch on (True means 1; on a stream it counts batches); "tail" is a
-        running average over about the last quarter of the iterates; "random" is
-        iterate k with probability proportional to its step. "auto" is the last iterate
-        in ``fit``, and on a stream "tail" if ``step_size="auto"``, else the last.
+        Which iterate is returned: False is the last; an integer is the average of the
+        statistics from that epoch on (True means 1; on a stream it counts batches);
+        "tail" is a running average over about the last quarter of the iterates;
+        "random" is iterate k with a probability proportional to its step. "auto" is the
+        last iterate in ``fit``, and on a stream "tail" if ``step_size="auto"``, else
+        the last.
     max_iter : int, default=1000
-        Passes over the data, at most (on average, for ``sampling="inclusion"``). The
-        initial pass, anchor passes and second index sets count.
+        Maximum number of passes over the data (on average, for
+        ``sampling="inclusion"``). The initial pass, anchor passes and second index sets
+        count.
     tol : float or "auto", default="auto"
         Threshold of convergence, in nats per row. "em" stops when the lower bound
         changes by less, as in scikit-learn, and so does "vrttem" from anchor to anchor.
-        "auto" is 1e-6; and where small changes of "em" hardly become smaller, so that
-        five times as much or more is left by extrapolation, the run continues with
-        steps of "squarem" until it is not.
-        The other solvers stop when it has not risen by ``tol`` for
-        ``n_iter_no_change`` epochs on a fixed sample of rows; "online" and solvers with
-        draws then go on with passes of "em", unless ``average`` is set, as their last
+        "auto" is 1e-6. In addition, if the changes of "em" hardly shrink any more, so
+        that by extrapolation at least five times that much is left to gain, the run
+        continues with steps of "squarem" until less is left. The other solvers stop
+        when the lower bound, measured on a fixed sample of rows, has not risen by
+        ``tol`` for ``n_iter_no_change`` epochs. "online" and solvers with draws then
+        continue with passes of "em", unless ``average`` is set, because their last
         steps leave noise in the parameters. 0 means never. Scikit-learn's default,
         1e-3, stops up to 0.02 nats per row short, and 1e-6 alone by more where EM
         passes a saddle.
@@ -178,13 +182,13 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     warm_start : bool, default=False
         Continue from the previous fit.
     verbose : int, default=0
-        1 prints epochs, 2 also the time and the change of the lower bound. Bars:
-        :func:`sktem.show_progress`.
+        1 prints epochs, 2 also the time and the change of the lower bound. For progress
+        bars see :func:`sktem.show_progress`.
     verbose_interval : int, default=10
-        Epochs between prints.
+        Number of epochs between prints.
     memory : str or None, default=None
-        Folder for what a solver remembers of each row, as a memory map in a file that
-        is gone after the fit; None keeps it in memory. For Dask collections see
+        Folder for what a solver remembers of each row, kept as a memory map in a file
+        that is deleted after the fit; None keeps it in memory. For Dask collections see
         :ref:`rows-dask`.
 
     Attributes
@@ -205,11 +209,11 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     n_iter_ : int
         Passes over the data, rounded up.
     lower_bound_ : float
-        Mean log-likelihood per row, of all rows (less the penalty). With "em" it is
-        that before the last M-step, as in scikit-learn.
+        Mean log-likelihood per row over all rows (less the penalty). With "em" it is
+        the value before the last M-step, as in scikit-learn.
     lower_bounds_ : list of float
-        The objective of each epoch of the best run, see :class:`sktem.history.History`;
-        among extrapolated steps also of those that were given up.
+        The objective of each epoch of the best run, see :class:`sktem.history.History`.
+        Extrapolated steps that were given up are included.
     history_ : History
         The record of the best run: passes, mean field, steps, events.
     fitted_ : FittedMixture
@@ -217,16 +221,16 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     n_components_ : int
         Number of components.
     component_search_ : list of SearchStep
-        Tuples ``(n_components, move, criterion)`` of the mixtures that were fitted on
-        the way, where the number was looked for.
+        Tuples ``(n_components, move, criterion)`` of the mixtures fitted during the
+        search for the number of components, if there was one.
     n_samples_seen_ : int
-        Rows seen by ``fit`` or on the stream.
+        Number of rows seen by ``fit`` or on the stream.
     n_steps_ : int
-        Steps done on a stream; set by ``partial_fit``.
+        Number of steps made on a stream; set by ``partial_fit``.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when X has names that are all strings.
+        Names of the features, if all names in X are strings.
 
     See Also
     --------
@@ -234,11 +238,11 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     Notes
     -----
-    All statistics are held about a fixed centre in float64, so that a common offset of
-    the data costs no digits; results of float32 data are float32.
-    A component that loses all its data keeps its parameters with weight zero, a
-    covariance that is not positive definite is floored; both are counted in
-    ``history_.events`` and reported in one :class:`sktem.exceptions.FitWarning`.
+    All statistics are kept in float64 relative to a fixed centre, so that a common
+    offset of the data costs no digits; results of float32 data are float32. A component
+    that loses all its data keeps its parameters with weight zero, and a covariance that
+    is not positive definite is floored. Both are counted in ``history_.events`` and
+    reported in one :class:`sktem.exceptions.FitWarning`.
 
     References
     ----------
@@ -438,13 +442,13 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     def to_sklearn(self):
         """Return a fitted ``GaussianMixture`` of scikit-learn with the same parameters.
 
-        It predicts the same where sktem is not installed, and converters such as
-        skl2onnx know it.
+        It gives the same predictions where sktem is not installed, and converters such
+        as skl2onnx support it.
 
         Returns
         -------
         sklearn.mixture.GaussianMixture
-            Another object; fitting it again does not change this one.
+            A new object; fitting it again does not change this one.
 
         Examples
         --------

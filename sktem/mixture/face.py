@@ -87,12 +87,12 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or rows
-            The data, or whatever :func:`sktem.rows.as_rows` takes, which is then read
-            by blocks. Results of float32 data are float32.
+            The data, or anything that :func:`sktem.rows.as_rows` accepts, which is then
+            read in blocks. Results of float32 data are float32.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Non-negative weights; a weight means repetition.
+            Non-negative weights; a row of weight 2 counts as two equal rows.
 
         Returns
         -------
@@ -193,32 +193,33 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         """Learn from a chunk of a stream, with constant memory.
 
         The chunk can have any number of rows. The first ``max(1024, 20 * n_components *
-        (n_features + 1))`` rows are kept, and until then the parameters are those of EM
-        on them. Starts are made of them as in ``fit`` and, for
-        ``init_params="kmeans"``, about random rows; unless it is given, 20 EM passes
-        take each on, and the best is kept. After that, rows are not kept. After
-        ``fit``, the stream continues from the fitted mixture. A chunk without weight
-        has no weight.
+        (n_features + 1))`` rows are kept; until there are that many, the parameters are
+        those of EM on the rows so far. Starts are made from these rows as in ``fit``
+        and, for ``init_params="kmeans"``, around random rows as well. Unless the start
+        is given, each is improved by 20 EM passes and the best is kept. After that,
+        rows are not kept. After ``fit``, the stream continues from the fitted mixture.
+        A chunk whose weights are all zero changes nothing.
 
-        Time is counted in rows: with batches of ``batch_size`` rows ("auto": 256 on a
-        stream), the step of the k-th batch is ``step_size(k)``, with k counted from one
-        row per parameter on; a constant step forgets the past and follows drifting
-        data, "auto" is ``(k + 2) ** -0.5`` with the average of the last quarter of the
-        iterates. Under "em", "saem", "mcem" and "online" the result does not depend on
-        how the stream is cut into chunks. Under "iem", "isaem", "vrttem" and "fittem" a
-        chunk is the population of the solver: two passes over it (one to fill the
-        memory), then its statistics are merged into the running ones with the step of
-        its rows. ``max_iter``, ``tol`` and ``warm_start`` play no part.
+        Time is counted in rows. With batches of ``batch_size`` rows ("auto": 256 on a
+        stream), the step of the k-th batch is ``step_size(k)``, where counting begins
+        after one row per parameter. A constant step forgets the past and follows
+        drifting data; "auto" is ``(k + 2) ** -0.5`` with the average of the last
+        quarter of the iterates. With "em", "saem", "mcem" and "online" the result does
+        not depend on how the stream is cut into chunks. With "iem", "isaem", "vrttem"
+        and "fittem" a chunk is the population of the solver: two passes are made over
+        it (one to fill the memory), and its statistics are then merged into the running
+        ones with the step of its rows. ``max_iter``, ``tol`` and ``warm_start`` are not
+        used.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), iterator or rows
-            Rows; or an iterator of such chunks, or what
-            :func:`sktem.rows.as_rows` takes, which is read once to its end.
+            Rows, an iterator of such chunks, or anything that
+            :func:`sktem.rows.as_rows` accepts, which is read once to its end.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Non-negative weights; a weight means repetition.
+            Non-negative weights; a row of weight 2 counts as two equal rows.
 
         Returns
         -------

@@ -79,24 +79,23 @@ def _with_prior(X, emission, sample_weight):
 class MixtureImputer(
     DocumentationLinkMixin, KnownParametersMixin, TransformerMixin, BaseEstimator
 ):
-    """Replace missing values by a mixture that is fitted to the observed values.
+    """Impute missing values by a mixture fitted to the observed values.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components.
     emission : str or Emission, default="gaussian"
-        Distribution of a row in a component, see :class:`StochasticEMMixture`. Under a
-        name, covariances of Gaussian columns have a prior towards that of all rows,
-        with a weight of half a row for each column beyond two; that of an instance is
-        its own.
+        Distribution of a row in a component, see :class:`StochasticEMMixture`. If it is
+        a name, a prior shrinks the covariances of Gaussian columns towards that of all
+        rows, with a weight of half a row for each column beyond two. An instance has
+        its own prior.
     method : {"mean", "draw", "mode"}, default="mean"
-        What is put in the place of a missing value, see
-        :meth:`StochasticEMMixture.impute`.
+        What replaces a missing value, see :meth:`StochasticEMMixture.impute`.
     n_draws : int, default=1
-        Completions that :meth:`draws` returns, for multiple imputation.
+        Number of completed tables that :meth:`draws` returns, for multiple imputation.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the start and of draws.
+        Seed of the start and of the draws.
 
     Attributes
     ----------
@@ -135,7 +134,7 @@ class MixtureImputer(
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows; NaN is missing.
+            Rows; NaN means missing.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -196,28 +195,28 @@ class MixtureImputer(
         warn_of_cells(rows, weights, columns, learn, names)
 
     def transform(self, X):
-        """Return the table without holes.
+        """Return the table with missing values imputed.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows; NaN is missing.
+            Rows; NaN means missing.
 
         Returns
         -------
         table of shape (n_samples, n_features)
-            A data frame for a data frame, else an array.
+            A data frame if X is one, else an array.
         """
         check_is_fitted(self)
         return self.mixture_.impute(X, self.method)
 
     def draws(self, X):
-        """Return several tables without holes, drawn independently.
+        """Return several imputed tables, drawn independently.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows; NaN is missing.
+            Rows; NaN means missing.
 
         Returns
         -------
@@ -235,7 +234,7 @@ class MixtureImputer(
         Parameters
         ----------
         input_features : array-like of str or None, default=None
-            Names, where X had none.
+            Names to use if X had none.
 
         Returns
         -------

@@ -62,11 +62,11 @@ THRESHOLD = Threshold()
 
 
 class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
-    """Outliers are rows of low density under a Gaussian mixture.
+    """Detect outliers as rows of low density under a Gaussian mixture.
 
-    Columns are standardised inside, and covariances shrunk towards uncorrelated
-    columns, so that few outliers get no narrow component of their own. Values that are
-    NaN have not been observed; they count as what is expected of them.
+    Columns are standardised internally, and covariances are shrunk towards uncorrelated
+    columns, so that a few outliers do not get a narrow component of their own. Values
+    that are NaN are missing; they contribute their expected score.
 
     Parameters
     ----------
@@ -74,22 +74,24 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         Number of components.
     contamination : float or "auto", default="auto"
         Share of outliers in the data, in (0, 0.5], which sets `offset_`; a warning says
-        if it will be a larger share of new rows. "auto" is the log-density that 98 of
-        100 rows drawn from the fitted mixture have, moved and scaled so that the
-        quartiles of the draws are those of the data, each row under the mixture without
-        it: few rows give no threshold that new rows cannot reach. A hundredth of the
-        rows at least are below it, unless they are all alike, and a quarter at most.
+        if the share among new rows will be larger. With "auto" the threshold is the
+        log-density that 98 of 100 rows drawn from the fitted mixture exceed. It is
+        shifted and scaled so that the quartiles of the draws match those of the data,
+        where each row is scored under the mixture without it; otherwise few rows would
+        give a threshold that new rows cannot reach. At least a hundredth of the rows
+        are below it, unless they are all alike, and at most a quarter.
     covariance_type : {"full", "tied", "diag"}, default="full"
-        One matrix each, one matrix for all, or no correlations.
+        Each component has its own matrix, all share one matrix, or there are no
+        correlations.
     shrinkage : float, default=0.2
-        Weight of the prior towards uncorrelated columns with the variances of all
-        rows, as a share of the data.
+        Weight of the prior, as a share of the data. The prior shrinks covariances
+        towards uncorrelated columns with the variances of all rows.
     init_params : str or callable, default="k-means++"
         The start, see :class:`StochasticEMGaussianMixture`.
     n_init : int, default=1
         Number of starts.
     max_iter : int, default=1000
-        Passes over the data, at most.
+        Maximum number of passes over the data.
     tol : float, default=1e-4
         Threshold of convergence, in nats per row.
     n_jobs : int or None, default=None
@@ -165,7 +167,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         y : None
             Ignored.
 
@@ -190,14 +192,14 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
     def partial_fit(self, X, y=None):
         """Learn from a chunk of a stream, with constant memory.
 
-        Units are those of the first rows, which are kept until there are enough for a
-        start: see :meth:`StochasticEMGaussianMixture.partial_fit`. With a number for
-        `contamination` the threshold is that of the last 4,096 rows.
+        Columns are standardised by the first rows, which are kept until there are
+        enough for a start: see :meth:`StochasticEMGaussianMixture.partial_fit`. If
+        `contamination` is a number, the threshold is that of the last 4,096 rows.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         y : None
             Ignored.
 
@@ -334,7 +336,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; NaN is not known, and counts as what is expected.
+            Rows; NaN means missing and contributes its expected score.
 
         Returns
         -------
@@ -350,7 +352,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; NaN is not known.
+            Rows; NaN means missing.
 
         Returns
         -------
@@ -365,7 +367,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; NaN is not known.
+            Rows; NaN means missing.
 
         Returns
         -------

@@ -103,39 +103,42 @@ class _Outputs(NamedTuple):
 class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
     """Regression by conditioning a Gaussian mixture of inputs and outputs.
 
-    A Gaussian mixture is fitted to the columns of X and y together. Given inputs, the
-    distribution of the outputs is again a mixture, of linear regressions whose weights
-    depend on the inputs: it may bend, be wider in some places than in others, and have
-    several modes. All answers are exact for it. Inputs that are NaN have not been
-    observed and are integrated out, in `fit` and in every answer; so are outputs in
-    `fit`. Neither scales nor offsets of columns and outputs matter. Few rows are nearer
-    to regressions that they have given than new rows will be: `fit` widens the
-    distributions of the outputs by what it finds for rows that are left out.
+    A Gaussian mixture is fitted to the columns of X and y together. Given the inputs,
+    the outputs are again distributed as a mixture: one of linear regressions whose
+    weights depend on the inputs. It can bend, be wider in some places than in others,
+    and have several modes. All predictions from it are exact. Inputs that are NaN are
+    missing and are integrated out, in `fit` and in all other methods; so are outputs in
+    `fit`. The scales and offsets of columns and outputs do not matter. When rows are
+    few, they lie closer to the fitted regressions than new rows will: `fit` therefore
+    widens the distributions of the outputs, by an amount found from rows that are left
+    out.
 
     Parameters
     ----------
     n_components : int, default=5
         Number of components.
     covariance_type : {"full", "tied", "diag"}, default="full"
-        One matrix each, one matrix for all, or no correlations: then means are
-        averages of a constant for each component.
+        Each component has its own matrix, all share one matrix, or there are no
+        correlations; in that case predictions are averages of one constant per
+        component.
     prior_rows : float or "auto", default="auto"
-        Weight, in rows, of a prior on the covariances of components, towards that of
-        all rows, so that few rows are drawn towards one linear regression. "auto" is
-        half a row for each column beyond two, outputs included, plus 0.01; 0 is none.
+        Weight, in rows, of a prior that shrinks the covariances of components towards
+        the covariance of all rows. With few rows the fit is thus pulled towards one
+        linear regression. "auto" is half a row for each column beyond two, outputs
+        included, plus 0.01; 0 is no prior.
     init_params : str or callable, default="k-means++"
-        The start, see :class:`StochasticEMGaussianMixture`; distances are those of
+        The start, see :class:`StochasticEMGaussianMixture`. Distances are between
         standardised columns and outputs.
     n_init : int, default=5
         Number of starts; the run with the best lower bound is kept.
     max_iter : int, default=1000
-        Passes over the data, at most.
+        Maximum number of passes over the data.
     tol : float, default=1e-5
         Threshold of convergence, in nats per row.
     n_jobs : int or None, default=None
         Threads of the E-step.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the starts and of draws.
+        Seed of the starts and of the draws.
 
     Attributes
     ----------
@@ -145,9 +148,8 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         Number of outputs.
     widening_ : float
         Factor, at least 1, by which `fit` has multiplied the covariances of the outputs
-        given the inputs, so that they hold for new rows: under it the residuals of
-        rows, each left out of what is learned, have the largest likelihood. 1 on a
-        stream.
+        given the inputs, so that they hold for new rows. It maximises the likelihood of
+        the residuals of rows, each left out of the fit in turn. 1 on a stream.
     converged_ : bool
         Whether the fit stopped by itself; set by `fit`.
     n_iter_ : int
@@ -221,11 +223,11 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs; NaN is not observed.
+            Inputs; NaN means missing.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Outputs; NaN is not observed.
+            Outputs; NaN means missing.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Non-negative weights; a weight means repetition.
+            Non-negative weights; a row of weight 2 counts as two equal rows.
 
         Returns
         -------
@@ -262,15 +264,15 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from a chunk of a stream, with constant memory.
 
-        Units are those of the first rows, which are kept until there are enough for a
-        start: see :meth:`StochasticEMGaussianMixture.partial_fit`.
+        Columns are standardised by the first rows, which are kept until there are
+        enough for a start: see :meth:`StochasticEMGaussianMixture.partial_fit`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs; NaN is not observed.
+            Inputs; NaN means missing.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Outputs; NaN is not observed.
+            Outputs; NaN means missing.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Non-negative weights.
 
@@ -388,7 +390,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs; NaN is not known.
+            Inputs; NaN means missing.
 
         Returns
         -------
@@ -404,12 +406,12 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs; NaN is not known.
+            Inputs; NaN means missing.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Standard deviations of new outputs: those of noise are included.
+            Standard deviations of new outputs, noise included.
         """
         deviations = self._collected(X, _Outputs.std)
         return deviations[:, 0] if self._is_flat else deviations
@@ -420,7 +422,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs; NaN is not known.
+            Inputs; NaN means missing.
         quantiles : float or array-like of shape (n_quantiles,), \
                 default=(0.05, 0.5, 0.95)
             Probabilities between 0 and 1.
@@ -428,8 +430,8 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         Returns
         -------
         ndarray of shape (n_samples[, n_outputs][, n_quantiles])
-            Quantiles: without the axis of the outputs if y had one dimension, and
-            without that of the quantiles if one number is given.
+            Quantiles. There is no axis for the outputs if y had one dimension, and none
+            for the quantiles if a single number is given.
         """
         shares = np.asarray(quantiles, dtype=np.float64)
         if shares.ndim > 1 or not ((shares > 0) & (shares < 1)).all():
@@ -447,7 +449,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Inputs; NaN is not known.
+            Inputs; NaN means missing.
         n_samples : int, default=1
             Draws for each row.
 
@@ -467,10 +469,10 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs; NaN is not known.
+            Inputs; NaN means missing.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs) or None, \
                 default=None
-            Outputs; NaN is not known. None asks for the density of the inputs, which
+            Outputs; NaN means missing. None asks for the density of the inputs, which
             is low where predictions extrapolate.
 
         Returns
