@@ -38,6 +38,7 @@ from sktem.images.units import (
 from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
 from sktem.rows.partitions import check_can_remember
+from sktem.rows.sources import is_stream
 from sktem.samplers import Sampler
 from sktem.template.coarse import BlockRule, BlockStarts
 from sktem.template.fitted import FittedTemplate
@@ -67,7 +68,7 @@ from sktem.template.stream import (
     TemplateStream,
     TemplateStreamSettings,
 )
-from sktem.template.turned import warn_of_turned
+from sktem.template.turned import TURNED_NEW, warn_of_turned
 
 __all__ = ["DeformableTemplateEstimator"]
 
@@ -672,7 +673,10 @@ class DeformableTemplateEstimator(
             :meth:`nuisances_of`.
             An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        return answer(self, X, self._template.posterior_means, out)
+        means = answer(self, X, self._template.posterior_means, out)
+        if not is_stream(X) and found_images(X) is None:
+            warn_of_turned(self._template, self._checked(X), TURNED_NEW)
+        return means
 
     def modes_of(self, X, *, out=None):
         """Return the most probable deformation of each image.
@@ -796,7 +800,10 @@ class DeformableTemplateEstimator(
             Its methods ``warp``, ``warp_points``, ``displacements`` and ``jacobians``
             go from the template to the images or, with ``inverse=True``, back.
         """
-        return self._template.registration(self._checked(X))
+        template, X = self._template, self._checked(X)
+        registration = template.registration(X)
+        warn_of_turned(template, X, TURNED_NEW)
+        return registration
 
     def register(self, X, *, order=1):
         """Carry each image back to the template.
@@ -814,7 +821,9 @@ class DeformableTemplateEstimator(
             Images as they would be without deformation and nuisances. Pixels that were
             not observed are filled with the deformed template.
         """
-        rows = self._template.registered(self._checked(X), order)
+        template, images = self._template, self._checked(X)
+        rows = template.registered(images, order)
+        warn_of_turned(template, images, TURNED_NEW)
         return self._layout.stack_of(rows, is_flat(X))
 
     def warp(self, other, Z, component=0, *, inverse=False, order=1, channel_axis=None):

@@ -11,7 +11,7 @@ from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.images.shapes import border_of
 
-__all__ = ["TurnedRule", "turned_images", "warn_of_turned"]
+__all__ = ["TURNED_NEW", "TurnedRule", "turned_images", "warn_of_turned"]
 
 
 class TurnedRule(NamedTuple):
@@ -26,16 +26,23 @@ class TurnedRule(NamedTuple):
     of_pixel, of_image : float
         Gains in log-likelihood that count, for a pixel and for an image: one in exp(12)
         images of the model gains as much by chance.
+    of_lack : float
+        Share of what an image is less likely than those of the model that its better
+        position makes up for: where it does not, as in images of noise or of another
+        object, another position is not what is wrong.
     """
 
     looked_at: int = 400
     searched: int = 20
     of_pixel: float = 0.06
     of_image: float = 12.0
+    of_lack: float = 0.3
 
 
-#: The rule of every fit.
+#: The rules of every fit, and of new images, from which a template of few images is
+#: farther and which may be of anything.
 TURNED = TurnedRule()
+TURNED_NEW = TurnedRule(of_lack=0.75)
 
 #: A position that is none.
 EXCHANGED = "with light and dark exchanged"
@@ -51,8 +58,8 @@ def warn_of_turned(fitted, X, rule=TURNED):
     warn_user(
         f"{len(turned)} of {len(X)} images fit the template better in another "
         f"position, by up to {gain:.2g} nats a pixel (image {named}), and no "
-        "deformation leads there. Bring them to the position of the others, leave "
-        "them out, or learn a template of each position by more n_components.",
+        "deformation leads there. Bring them to its position, leave them out, or learn "
+        "a template of each position by more n_components.",
         FitWarning,
     )
 
@@ -83,10 +90,12 @@ def turned_images(fitted, X, rule=TURNED) -> list[tuple[int, str, float]]:
     turned = np.array(list(positions.values()))[where, which]
     # Noise of the background is no reason to exchange light and dark.
     before = [np.array(list(as_they_are.values()))[where, which], Y[which]]
-    gains = _log_likelihoods(fitted, turned)
-    gains -= np.maximum(*[_log_likelihoods(fitted, Z) for Z in before])
+    logs = np.maximum(*[_log_likelihoods(fitted, Z) for Z in before])
+    gains = _log_likelihoods(fitted, turned) - logs
     n_pixels = np.count_nonzero(~np.isnan(turned), axis=1)
-    gains[gains < rule.of_image] = 0.0
+    entropy = 0.5 * np.log(2 * np.pi * np.e * fitted.params.noise_variances[0])
+    lacks = -entropy * n_pixels - logs
+    gains[(gains < rule.of_image) | (gains < rule.of_lack * lacks)] = 0.0
     gains /= n_pixels
     names, best = np.array(list(positions))[where], {}
     for k in np.argsort(gains):  # the largest gain of an image is the last one

@@ -71,3 +71,41 @@ def test_much_noise_is_no_other_position(seed):
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", ".*in another position")
         DeformableTemplateEstimator(random_state=0).fit(clean + 5 * clean.std() * noise)
+
+
+@pytest.mark.parametrize("digit", [2, 4, 6, 7])
+@pytest.mark.parametrize("n_images", [8, 30])
+def test_new_images_in_another_position_are_told(digit, n_images):
+    X, y = load_digits(return_X_y=True)
+    images = X[y == digit].reshape(-1, 8, 8)
+    new = images[100:120]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = DeformableTemplateEstimator(random_state=0).fit(images[:n_images])
+    inverted = new.copy()
+    inverted[7] = new[7].max() - new[7]
+    told = r"1 of 20 images fit .* \(image 7 with light and dark exchanged\)"
+    for method in (fit.transform, fit.register, fit.registration):
+        with pytest.warns(FitWarning, match=told):
+            method(inverted)
+    with pytest.warns(FitWarning, match=r"images fit .* turned by -90 degrees"):
+        fit.register(np.rot90(new, axes=(1, 2)))
+
+
+@pytest.mark.parametrize("digit", range(8))
+def test_new_images_that_are_not_turned_are_not_told(digit):
+    """Neither new ones, nor noise, objects out of place and in another light."""
+    X, y = load_digits(return_X_y=True)
+    images = X[y == digit].reshape(-1, 8, 8)
+    new, rng = images[100:140], np.random.default_rng(digit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = DeformableTemplateEstimator(random_state=0).fit(images[:30])
+        warnings.filterwarnings("error", ".*in another position")
+        for others in (
+            new, new[:1], rng.normal(0, 5, (10, 8, 8)), np.roll(new, 3, axis=2),
+            0.5 * new + 4, np.full((2, 8, 8), 3.0), np.full((1, 8, 8), np.nan),
+            X[y == 1 - digit % 2][:10].reshape(-1, 8, 8),
+        ):  # fmt: skip
+            fit.register(others)
+            fit.transform(others)
