@@ -47,26 +47,28 @@ CUT_RULE = CutRule()
 
 
 class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
-    """Distributions of the numbers of rows that hidden states last.
+    """Distributions of the durations of hidden states, in rows.
 
-    Each state has its own, from 1 to ``longest`` rows: it is cut there and normalised.
+    Each state has its own distribution on 1 to ``longest`` rows: it is truncated there
+    and normalised.
 
     Parameters
     ----------
     family : {"negative_binomial", "poisson", "table"}, default="negative_binomial"
         Distribution of the duration less 1. A negative binomial of size 1 is geometric,
-        as of states without explicit durations; "table" has a free probability for each
-        number of rows, for which many segments are needed.
+        as for states without explicit durations. "table" has a free probability for
+        each number of rows, which needs many segments.
     longest : int or "auto", default="auto"
-        The longest duration. "auto" is 5 times the longest mean duration of a model
-        without explicit durations, from 50 to 500 rows, and at most the rows of the
-        longest sequence.
+        The longest duration. "auto" is 5 times the longest mean duration in a model
+        without explicit durations, but between 50 and 500 rows, and at most the length
+        of the longest sequence.
     left_censored : bool, default=False
-        Whether the state of the first row of a sequence may have begun before it, as
-        where watching begins at any time: the rows that are left of it then have
-        probabilities in proportion to those of durations that are not shorter.
+        Whether the state of the first row of a sequence may have begun earlier, as when
+        observation starts at an arbitrary time. The probability that a number of its
+        rows remain is then proportional to the probability of durations that are at
+        least as long.
     init : array-like of shape (n_states, longest) or None, default=None
-        Probabilities to begin with. Those of a table that are 0 stay 0.
+        Starting values of the probabilities. Those of a table that are 0 stay 0.
 
     See Also
     --------

@@ -87,59 +87,60 @@ ROUTED = {"groups": True, "covariates": True}
 
 
 class HiddenMarkovModel(DensityMixin, LoopEstimator):
-    """Hidden Markov model of sequences, with any emission, by (stochastic) EM.
+    """Hidden Markov model with any emission, fitted by (stochastic) EM.
 
     Row t of a sequence has a hidden state z_t. The first state has the probabilities
-    ``start_``, the state i is followed by the state j with the probability
-    ``transitions_[i, j]``, and the row has the distribution of its state, the
-    ``emission``. Rows, or values of rows, that are NaN are not observed.
+    ``start_``, state i is followed by state j with probability ``transitions_[i, j]``,
+    and the distribution of a row given its state is the ``emission``. Rows, or values
+    in them, that are NaN are missing.
 
     Parameters
     ----------
     n_states : int, "auto", "bic" or "icl", default=2
-        Number of states. A criterion by name ("auto" is "bic") looks for the number
-        with the lowest: models with one more state each are fitted until it has not
-        fallen for two of them.
+        Number of states. The name of a criterion ("auto" is "bic") searches for the
+        number with its lowest value: models with one more state each are fitted until
+        it has not fallen for two of them.
     emission : str or Emission, default="gaussian"
-        Distribution of a row given its state: a name, as of
-        :class:`sktem.StochasticEMMixture` ("auto" takes columns of integers for
-        counts, or labels where they are two), or an instance of a class of
+        Distribution of a row given its state: a name, as in
+        :class:`sktem.StochasticEMMixture` ("auto" treats columns of integers as counts,
+        or as labels if they have only two values), or an instance of a class of
         :mod:`sktem.emissions`, such as ``Gaussian("diag")``. Columns of labels of a
         data frame or a file are categorical whatever the name.
     start : {"free", "stationary"}, default="free"
-        Whether first states have probabilities of their own, or the stationary ones of
-        the transitions, as where sequences are parts of what began long before.
+        Whether first states have their own probabilities, or the stationary ones of the
+        transitions. The latter suits sequences that are parts of a process that began
+        long before.
     start_init : array-like of shape (n_states,) or None, default=None
-        Probabilities of first states to begin with. Those that are 0 stay 0.
+        Starting values of the probabilities of first states. Those that are 0 stay 0.
     transitions_init : array-like of shape (n_states, n_states) or None, default=None
-        Probabilities of transitions to begin with. Those that are 0 stay 0: a triangle
-        makes a left-to-right model, a band one whose states have an order.
+        Starting values of the transition probabilities. Those that are 0 stay 0: a
+        triangular matrix makes a left-to-right model, a band matrix a model whose
+        states have an order.
     emission_init : dict or None, default=None
-        Parameters of the emission to begin with, by the names of the fields of
+        Starting values of the parameters of the emission, by the names of the fields of
         ``emission_params_``, such as ``{"means": ..., "covariances": ...}``. If all
         parameters are given, the fit begins there; otherwise the others come from the
-        start that has got furthest after short runs. Probabilities of labels that are 0
-        stay 0.
+        start that is best after short runs. Probabilities of labels that are 0 stay 0.
     fixed : sequence of str, default=()
-        Those of "start", "transitions", "durations" and "emission" that are not
-        learned; also of "means" and "covariances" of a Gaussian emission, and of
-        "weights" and "components" of a mixture.
+        What is not learned: any of "start", "transitions", "durations" and "emission".
+        Also "means" and "covariances" for a Gaussian emission, and "weights" and
+        "components" for a mixture.
     tied_transitions : array-like of int of shape (n_states,) or None, default=None
-        States with the same number share the probabilities with which they are left.
+        States with the same number share the transition probabilities out of them.
     tied_emissions : array-like of int of shape (n_states,) or None, default=None
         States with the same number, from 0, have the same emission.
     start_prior : float or array-like of shape (n_states,), default=1.0
-        Concentration of a Dirichlet prior of ``start_``: as many first states, less
-        one, are added to the counts. 1 is no prior.
+        Concentration of a Dirichlet prior on ``start_``: this value less 1 is added to
+        the counts of first states. 1 is no prior.
     transitions_prior : float or array-like of shape (n_states, n_states), default=1.0
         The same for the rows of ``transitions_``.
     durations : str, Durations or None, default=None
-        Distributions of the numbers of rows that states last (a hidden semi-Markov
-        model): "negative_binomial", "poisson", "table" or an instance of
+        Distributions of state durations, in rows (a hidden semi-Markov model):
+        "negative_binomial", "poisson", "table" or an instance of
         :class:`sktem.Durations`. ``transitions_`` are then those to other states. None
-        is geometric, which follows from ``transitions_``.
+        means geometric durations, which follow from ``transitions_``.
     n_init : int, default=1
-        Searches of a start; the run with the best lower bound is kept.
+        Number of searches for a start; the run with the best lower bound is kept.
     solver : str or Solver, default="em"
         "em" (Baum and Welch), "squarem" and "daarem" (EM with extrapolated steps, which
         take fewer passes where EM is slow), "online", "iem", "isaem", "vrttem",
@@ -147,11 +148,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Batches are of sequences.
     sampler : str or Sampler, default="auto"
         "exact" (smoothed probabilities) or "mc" (states drawn backward after a forward
-        filter); "auto" is what the solver implies. ``ExactDraws(n_draws=...)`` takes
-        another number of draws than 10 a visit.
+        filter); "auto" is what the solver implies. The number of draws per visit is 10;
+        ``ExactDraws(n_draws=...)`` changes it.
     batch_size : int or "auto", default="auto"
-        Sequences per iteration, for solvers that do not visit all. "auto" is a
-        twentieth of them, at most 1024.
+        Sequences per iteration, for solvers that do not visit all of them. "auto" is a
+        twentieth of the sequences, at most 1024.
     sampling : {"shuffle", "fixed", "inclusion"}, default="shuffle"
         How batches are drawn, see :class:`sktem.StochasticEM`.
     step_size : float, Schedule, callable or "auto", default="auto"
@@ -159,12 +160,12 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     average : bool, int, "tail" or "random", default=False
         Which iterate is returned, see :class:`sktem.StochasticEM`.
     max_iter : int, default=1000
-        Passes over the data, at most.
+        Maximum number of passes over the data.
     tol : float, default=1e-6
-        The run stops when the log-likelihood has less than this left to gain, per row,
-        extrapolated from its last changes. 0 means never.
+        The run stops when the log-likelihood has less than this left to gain per row,
+        as extrapolated from its last changes. 0 means never.
     n_iter_no_change : int, default=3
-        Epochs without progress before a run with noise counts as converged.
+        Number of epochs without progress before a run with noise counts as converged.
     n_jobs : int or None, default=None
         Threads of the E-step, over sequences. The result does not depend on it.
     random_state : int, RandomState, Generator or None, default=None
@@ -172,29 +173,28 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     warm_start : bool, default=False
         Start from the parameters of the previous fit.
     verbose : int, default=0
-        1 prints epochs, 2 also their change of the objective.
+        1 prints epochs, 2 also the change of the objective.
     verbose_interval : int, default=10
-        Epochs between prints.
+        Number of epochs between prints.
 
     Attributes
     ----------
     fitted_ : FittedSequences
-        The fitted model as an object: its parameters, and answers by them.
+        The fitted model as an object: its parameters, and methods that use them.
     n_states_ : int
         Number of states.
     state_search_ : list of StateSearchStep
-        Numbers of states that were fitted, with their criteria; only after a search.
+        The numbers of states that were tried, with their criteria; only after a search.
     start_ : ndarray of shape (n_states,)
         Probabilities of first states.
     transitions_ : ndarray of shape (n_states, n_states)
-        Probabilities of transitions; row i of the states that follow state i. With
-        covariates those where these are at their means.
+        Transition probabilities; row i holds those out of state i. With covariates, the
+        probabilities with all covariates at their means.
     transition_coefficients_ : ndarray of shape (n_states, n_states, n_covariates)
-        Slopes of the logarithms of the odds of going from state i to state j against
-        staying in it, or where state i cannot be kept against the first state that can
-        follow it.
+        Slopes of the log-odds of going from state i to state j, against staying in
+        state i or, where it cannot be kept, against the first state that can follow it.
     covariates_mean_ : ndarray of shape (n_covariates,)
-        Means of the covariates of transitions.
+        Means of the transition covariates.
     durations_ : ndarray of shape (n_states, longest)
         Probabilities of durations of 1, 2, ... rows; only with ``durations``.
     emission_params_ : NamedTuple
@@ -202,23 +202,23 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     emission_ : Emission
         The emission.
     categories_ : dict of int to ndarray
-        Labels of each column of labels, in the order of their codes.
+        Labels of each categorical column, in the order of their codes.
     converged_ : bool
         Whether the run stopped by itself.
     n_iter_ : int
         Passes over the data, rounded up.
     lower_bound_ : float
-        Log-likelihood per row, less the penalty of priors, at the last record.
+        Log-likelihood per row, less the penalty of priors, as last recorded.
     lower_bounds_ : list of float
         The same for each epoch of the best run.
     history_ : History
         The record of the best run.
     n_sequences_seen_ : int
-        Sequences seen by ``fit`` or on the stream.
+        Number of sequences seen by ``fit`` or on the stream.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when X has names that are all strings.
+        Names of the features, if all names in X are strings.
 
     See Also
     --------
@@ -226,8 +226,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     Notes
     -----
-    Recursions are scaled, not logarithmic, and fall back to logarithms for sequences in
-    which a probability is too small for a float and could matter.
+    Recursions are scaled rather than computed with logarithms. They fall back to
+    logarithms for sequences in which a probability that could matter is too small for a
+    float.
 
     References
     ----------
@@ -251,7 +252,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     >>> int((path[1:] != path[:-1]).sum())
     3
 
-    Several sequences are distinguished by labels of their rows, or by their lengths:
+    Several sequences are distinguished by a label for each row, or by their lengths:
 
     >>> hmm = hmm.fit(X, lengths=[120, 80])
     >>> hmm.score_samples(X, groups=np.repeat(["a", "b"], [120, 80])).shape
@@ -346,30 +347,30 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or list of such
-            Rows in the order of time; NaN is not observed. A list has an array for each
-            sequence. What :func:`sktem.rows.as_rows` reads by blocks, such as Parquet
-            files and Dask data frames, may be larger than the memory; ``groups`` and
-            ``covariates`` are then columns of it, and a partition of a Dask collection
-            has all rows of its sequences. Files without ``groups`` are one sequence.
+            Rows in temporal order; NaN means missing. A list has one array per
+            sequence. Data that :func:`sktem.rows.as_rows` reads in blocks, such as
+            Parquet files and Dask data frames, may be larger than memory. ``groups``
+            and ``covariates`` then name columns of X, and each partition of a Dask
+            collection must have all rows of its sequences. Files without ``groups`` are
+            one sequence.
         y : None
             Ignored.
         groups : array-like of shape (n_samples,), str or int, default=None
-            Label of the sequence of each row, rows of a sequence being next to each
-            other; or the name of their column in a data frame. Without ``groups`` and
-            ``lengths`` all rows are one sequence.
+            Label of the sequence of each row, or the name of the column of labels in a
+            data frame. Rows of a sequence have to be contiguous. Without ``groups`` and
+            ``lengths``, all rows are one sequence.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of the transition to each row, of shape (n_samples,) or
             (n_samples, n_covariates), or the names of their columns in a data frame.
-            With them the logarithms of the odds of transitions are linear in the
-            covariates of the row that is entered; those of the first row of a sequence
-            are not used.
+            The log-odds of a transition are then linear in the covariates of the row
+            that it leads to; those of the first row of a sequence are not used.
         states : array-like of int of shape (n_samples,) or None, default=None
-            States that are known, -1 for those that are not.
+            Known states, -1 where the state is unknown.
         sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
-            Weights of rows, the same in all rows of a sequence, or of sequences; a
-            weight means repetition.
+            Weights of rows, equal within a sequence, or weights of sequences. A
+            sequence of weight 2 counts as two equal sequences.
 
         Returns
         -------
@@ -379,8 +380,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, rows of a group are not next to each other,
-            or a column has values that the emission cannot produce.
+            If a parameter is out of range, the rows of a group are not contiguous, or a
+            column has values that the emission cannot produce.
         """
         self._check_parameters()
         source = source_of(X)
@@ -448,10 +449,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         self, X, y=None, *, groups=None, lengths=None, covariates=None,
         continues=False, sample_weight=None,
     ):  # fmt: skip
-        """Learn from sequences of a stream, or from a piece of an endless sequence.
+        """Learn from sequences of a stream, or from the next piece of an endless one.
 
-        A start is made of the first call, and made again until it has seen 100 rows a
-        state. After that each sequence is seen once: the step of the k-th batch of
+        A start is made from the first call, and again until 100 rows per state have
+        been seen. After that each sequence is seen once: the step of the k-th batch of
         ``batch_size`` sequences is ``step_size(k)``.
 
         Parameters
@@ -463,14 +464,14 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
         continues : bool, default=False
-            Whether the first sequence continues the last one of the call before. The
+            Whether the first sequence continues the last one of the previous call. The
             probabilities of its states given all rows so far, and of how long they have
-            lasted, are carried over, so that cutting a sequence does not change what is
-            filtered.
+            lasted, are carried over, so that cutting a sequence does not change
+            filtered probabilities.
         sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
             Weights, see :meth:`fit`.
 
@@ -556,7 +557,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     @property
     def fitted_(self) -> FittedSequences:
-        """The fitted model as an object: its parameters, and answers by them."""
+        """The fitted model as an object: its parameters, and methods that use them."""
         check_is_fitted(self, "emission_params_")
         return self._model_settings().fitted(
             self.start_,
@@ -632,16 +633,17 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
         method : {"viterbi", "marginal"}, default="viterbi"
-            The states that are most probable together, or each for itself.
+            "viterbi" is the most probable sequence of states, "marginal" the most
+            probable state of each row.
 
         Returns
         -------
         ndarray of int of shape (n_samples,)
-            States; an iterator of those of blocks, where X is read by blocks.
+            States; an iterator over blocks of them if X is read in blocks.
         """
         check_choice("method", method, ("viterbi", "marginal"))
         fitted, X = self._asked(X, groups, lengths, covariates)
@@ -655,7 +657,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         )
 
     def decode(self, X, *, groups=None, lengths=None, covariates=None):
-        """Return the most probable states and their joint log-density with the rows.
+        """Return the most probable sequence of states and its joint log-density.
 
         Parameters
         ----------
@@ -664,14 +666,14 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
         scores : ndarray of shape (n_sequences,)
-            Joint log-densities of rows and states.
+            Joint log-densities of the rows and the states.
         states : ndarray of int of shape (n_samples,)
             States.
         """
@@ -689,20 +691,20 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_states)
-            Probabilities; an iterator of those of blocks, where X is read by blocks.
+            Probabilities; an iterator over blocks of them if X is read in blocks.
         """
         fitted, X = self._asked(X, groups, lengths, covariates)
         return answers_of(X, fitted.smooth, fitted.long_smooth)
 
     def smooth(self, X, *, groups=None, lengths=None, covariates=None):
-        """Return :meth:`predict_proba`, by its name in the field.
+        """Return :meth:`predict_proba`, under its usual name for sequences.
 
         Parameters
         ----------
@@ -711,7 +713,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
 
@@ -725,7 +727,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         )
 
     def filter(self, X, *, groups=None, lengths=None, covariates=None, previous=None):
-        """Return the probability of each state given the rows up to it.
+        """Return the probability of each state given the rows so far.
 
         Parameters
         ----------
@@ -734,11 +736,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
         previous : array-like of shape (n_states,) or None, default=None
-            Filtered probabilities of the row before the first one, where the first
+            Filtered probabilities of the row before the first one, if the first
             sequence continues another one.
 
         Returns
@@ -761,35 +763,38 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         self, X, steps=1, *, n_draws=100, groups=None, lengths=None, covariates=None,
         future_covariates=None, future_exog=None,
     ):  # fmt: skip
-        """Return the states and rows that follow each sequence.
+        """Forecast the states and rows that follow each sequence.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or list of such
             Rows.
         steps : int, default=1
-            How many rows ahead.
+            Number of rows to forecast.
         n_draws : int, default=100
-            Draws of the rows to come; their mean and quantiles are the forecast.
+            Number of draws of the future rows; their mean and quantiles are the
+            forecast.
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
         future_covariates : array-like or None, default=None
-            Covariates of the rows to come, of shape (n_sequences, steps,
-            n_covariates), or (steps, n_covariates) for all sequences.
+            Covariates of the future rows, of shape (n_sequences, steps, n_covariates),
+            or (steps, n_covariates) for all sequences.
         future_exog : array-like or None, default=None
-            Columns ``exog`` of a :class:`~sktem.emissions.Regression` or
-            :class:`~sktem.emissions.Autoregression` in the rows to come, in the order
-            of ``exog``, of such a shape.
+            Values in the future rows of the columns ``exog`` of a
+            :class:`~sktem.emissions.Regression` or
+            :class:`~sktem.emissions.Autoregression`, in the order of ``exog``. The
+            shape is as for ``future_covariates``.
 
         Returns
         -------
         Forecast
             ``probabilities`` of shape (n_sequences, steps, n_states), and ``draws`` of
-            shape (n_draws, n_sequences, steps, n_features), with codes of text.
+            shape (n_draws, n_sequences, steps, n_features), with codes in place of
+            text.
         """
         check_number("steps", steps, Integral, 1)
         check_number("n_draws", n_draws, Integral, 0)
@@ -808,14 +813,15 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or list of such
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         method : {"mean", "mode", "draw"}, default="mean"
-            Conditional means given all rows of a sequence; those of the most probable
-            state; or a draw of the states and then of the values.
+            "mean" is the conditional mean given all rows of the sequence, "mode" that
+            of the most probable state, "draw" a draw of the states and then of the
+            values.
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
 
@@ -846,7 +852,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
 
@@ -879,7 +885,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
         sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
@@ -888,7 +894,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Returns
         -------
         float
-            Log-likelihood of all sequences over the number of rows.
+            Log-likelihood of all sequences, divided by the number of rows.
         """
         fitted, X = self._asked(X, groups, lengths, covariates)
         check_ignored(y, X)
@@ -907,7 +913,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
 
@@ -929,7 +935,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
 
@@ -951,14 +957,14 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
         float
-            BIC, with the joint likelihood of the rows and the most probable states.
+            BIC with the joint likelihood of the rows and the most probable states.
         """
         fitted, X = self._asked(X, groups, lengths, covariates)
         return criterion(fitted, X, "icl")
@@ -967,7 +973,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         self, X, *, groups=None, lengths=None, covariates=None, states=None,
         sample_weight=None,
     ):  # fmt: skip
-        """Return standard errors by the observed information, at the optimum of X.
+        """Return standard errors from the observed information, at the optimum of X.
 
         Parameters
         ----------
@@ -976,11 +982,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in :meth:`fit`.
         states : array-like of int of shape (n_samples,) or None, default=None
-            States that are known, as in :meth:`fit`.
+            Known states, as in :meth:`fit`.
         sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
             Weights, see :meth:`fit`.
 
@@ -988,16 +994,16 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         -------
         StandardErrors
             ``start``, ``transitions``, and ``emission``, a dict by the names of the
-            fields of ``emission_params_`` (of blocks of columns one for each block);
-            also ``coefficients``, ``durations`` and ``mean_durations``. NaN of what is
-            fixed or at a bound, such as probabilities of 0, and of what the data leave
-            open, which a warning names. Priors do not count.
+            fields of ``emission_params_`` (with blocks of columns, one for each block);
+            also ``coefficients``, ``durations`` and ``mean_durations``. NaN for what is
+            fixed or at a bound, such as probabilities of 0, and for what the data do
+            not determine, which a warning names. Priors are not taken into account.
 
         Raises
         ------
         ValueError
-            With an emission whose parameters are not identified: factor analysers
-            and mixtures.
+            If the parameters of the emission are not identified: factor analysers and
+            mixtures.
         """
         fitted, X = self._asked(X, groups, lengths, covariates, True, states)
         X, weights = checked_sequence_weights(X, sample_weight)
@@ -1011,7 +1017,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         n_samples : int, default=1
             Number of rows of one sequence.
         lengths : array-like of int or None, default=None
-            Numbers of rows of several sequences, in place of ``n_samples``.
+            Number of rows of each of several sequences, in place of ``n_samples``.
         covariates : array-like of shape (n_samples, n_covariates), default=None
             Covariates of the transitions to all these rows, as in :meth:`fit`.
 
@@ -1042,7 +1048,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Parameters
         ----------
         longest : int, default=100
-            Rows up to which probabilities are returned.
+            The longest duration, in rows, for which a probability is returned.
 
         Returns
         -------

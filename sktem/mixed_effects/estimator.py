@@ -87,88 +87,94 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     """Nonlinear regression with random effects, by stochastic approximation EM.
 
     Row j of subject i is ``y_ij = f(psi_i, x_ij) + g(f) eps_ij`` with ``psi_i =
-    transform(phi_i)``, ``phi_i ~ N(C_i mu, Omega)`` and Gaussian eps; or it has
-    its own log-density.
+    transform(phi_i)``, ``phi_i ~ N(C_i mu, Omega)`` and Gaussian eps; or its
+    log-density is given.
 
     Parameters
     ----------
     model : str, CompartmentModel, callable or None
-        A model of :mod:`sktem.compartments`, for records of doses; a model of the
-        library, of ``sktem.models.STRUCTURAL_MODELS``:
-        "linear", "one_compartment_oral", "one_compartment_oral_lag",
-        "one_compartment_iv", "two_compartment_iv", "emax", "logistic_growth" or
-        "exponential_growth"; or a function ``f(psi, X)``, vectorised over rows, that
-        gets the parameters of each row by name, ``psi["ka"]`` or ``psi.ka``, and the
-        rows of X (an array, or for a data frame an object with columns by name). None
-        with ``log_density``, if there is nothing to predict.
+        One of these: a model of :mod:`sktem.compartments`, for records of doses; the
+        name of a model of the library ``sktem.models.STRUCTURAL_MODELS``, "linear",
+        "one_compartment_oral", "one_compartment_oral_lag", "one_compartment_iv",
+        "two_compartment_iv", "emax", "logistic_growth" or "exponential_growth"; or a
+        function ``f(psi, X)``, vectorised over rows. The function gets the parameters
+        of each row by name, ``psi["ka"]`` or ``psi.ka``, and the rows of X (an array,
+        or for a data frame an object with columns by name). None with ``log_density``,
+        if there is nothing to predict.
     parameters : dict
         Names and start values of the parameters, on the natural scale. Their order of
-        magnitude need not be right: the fit begins at an optimum of the regression
-        without random effects. Of optima that fit as well, such as with rates of
-        absorption and elimination exchanged, it is the one next to these values, unless
-        the log-likelihood of another is larger by about 10.
+        magnitude need not be right, because the fit begins at an optimum of the
+        regression without random effects. Among optima that fit about equally well,
+        such as those with absorption and elimination rates exchanged, it begins at the
+        one nearest to these values, unless the log-likelihood of another is larger by
+        about 10.
     inputs : list of str or int, or None, default=None
-        Columns of X that a model of the library takes; None means those of a data frame
-        that have the names of its inputs, and the first ones of an array. The others
-        may hold anything that is not read.
+        Columns of X that a model of the library uses. None means the columns of a data
+        frame that have the names of its inputs, or the first columns of an array. Other
+        columns are not read and may hold anything.
     transforms : str, tuple or dict, default="log-normal"
-        "normal", "log-normal", "logit" or "probit": how a Gaussian parameter becomes
-        psi; one for all, or by name (the others are "log-normal"). With bounds other
-        than 0 and 1, ``("logit", low, high)`` or ``("probit", low, high)``. ``("box",
-        low, high)`` is the parameter itself, which ends at a bound if the likelihood
-        has no maximum inside; for parameters without random effects and covariates.
+        How a Gaussian parameter becomes psi: "normal", "log-normal", "logit" or
+        "probit", one for all or a dict by name (parameters not named are "log-normal").
+        For bounds other than 0 and 1, ``("logit", low, high)`` or ``("probit", low,
+        high)``. ``("box", low, high)`` is the parameter itself, which ends at a bound
+        if the likelihood has no maximum inside; it is for parameters without random
+        effects and covariates.
     covariates : dict or None, default=None
-        Columns of X by the parameter that they shift, linearly on the Gaussian scale.
-        They may vary within a subject.
+        For each parameter that has covariates, the columns of X that shift it, linearly
+        on the Gaussian scale. They may vary within a subject.
     omega : {"diagonal", "full"}, list of str or array-like, default="diagonal"
-        Covariance of the random effects: a list names the parameters that have one
-        (diagonal), none with an empty list; a matrix of zeros and ones, in the order of
-        ``parameters`` (of the model, for one of the library), is 0 on the diagonal for
-        parameters without.
+        Covariance of the random effects. A list names the parameters that have a random
+        effect (with a diagonal covariance); an empty list means none. A matrix of zeros
+        and ones marks the free entries, in the order of ``parameters`` (for a model of
+        the library, in the order of the model); it is 0 on the diagonal for parameters
+        without a random effect.
     occasions : dict or None, default=None
         A column of X with the occasions of a subject, such as visits, and the
-        parameters that vary between them about the value of the subject (on the
-        Gaussian scale): ``{"OCC": ["CL"]}``. The variance is called "kappa2_CL".
-        Effects of a tuple correlate, ``{"OCC": [("CL", "V")]}``, with the covariance
-        "kappa_cov_CL_V".
+        parameters that vary between occasions around the subject's value (on the
+        Gaussian scale): ``{"OCC": ["CL"]}``. The variance is called "kappa2_CL". The
+        effects in a tuple are correlated, ``{"OCC": [("CL", "V")]}``, with the
+        covariance "kappa_cov_CL_V".
     fixed : list of str, dict or None, default=None
-        Estimates that stay at their start, or (a dict) at given values, by the names of
-        ``monte_carlo_errors_``: population values such as "CL", effects of covariates
-        ("beta_weight(CL)"), variances of random effects ("omega2_CL"; of a block
-        with covariances, all entries, such as "cov_CL_V"), and "a" and "b" of the
+        Estimates that stay at their start or, with a dict, at given values. Their names
+        are those of ``monte_carlo_errors_``: population values such as "CL", effects of
+        covariates ("beta_weight(CL)"), variances of random effects ("omega2_CL"; in a
+        block with covariances, all entries, such as "cov_CL_V"), and "a" and "b" of the
         residual error, which need a value ("residual_a" and "residual_b" where a
-        parameter of the model is called "a" or "b"). A pair is a prior, and the fit is
-        at the mode of the posterior: ``{"CL": (2.0, 0.3)}`` is normal about 2 with a
-        deviation of 0.3 on the Gaussian scale (here of the logarithm), also for effects
-        of covariates; ``{"omega2_CL": (0.1, 20)}`` counts as 20 subjects whose random
-        effects have the variance 0.1; ``{("CL", "V"): (matrix, 20)}`` is the same for a
-        block of the covariance (inverse Wishart); ``{"omega2_CL": ("half-normal",
-        0.5)}`` and ``{"a": ("half-normal", 1.0)}`` are half-normal priors, with this
-        scale, of the standard deviation and of a parameter of the residual error.
+        parameter of the model is called "a" or "b"). A pair is a prior; the fit is then
+        the posterior mode: ``{"CL": (2.0, 0.3)}`` is normal around 2 with a standard
+        deviation of 0.3 on the Gaussian scale (here of the logarithm), and likewise for
+        effects of covariates; ``{"omega2_CL": (0.1, 20)}`` counts as 20 subjects whose
+        random effects have the variance 0.1; ``{("CL", "V"): (matrix, 20)}`` is the
+        same for a block of the covariance (inverse Wishart); ``{"omega2_CL":
+        ("half-normal", 0.5)}`` and ``{"a": ("half-normal", 1.0)}`` are half-normal
+        priors with this scale, on the standard deviation and on a parameter of the
+        residual error.
     residual_error : str, tuple or dict, default="constant"
         Standard deviation of y: ``a`` ("constant" or "additive"), ``b |f|``
-        ("proportional"), ``sqrt(a^2 + b^2 f^2)`` ("combined" or "combined2"),
-        ``a + b |f|`` ("linear" or "combined1"), ``b |f|^c`` ("power"), or ``a`` on the
-        logarithm of y ("exponential" or "log-additive"). ``(name, "positive")`` is
-        that error given that y is positive, such as ``("constant", "positive")``; then
-        bounds (CENS) have conditional probabilities, which is Beal's method M4. For
-        records with several endpoints a dict by their CMT, such as ``{2:
-        "proportional", 3: "constant"}``; the names of its parameters end in the CMT
-        ("b_2"). In place of an error there may be an outcome: "poisson",
+        ("proportional"), ``sqrt(a^2 + b^2 f^2)`` ("combined" or "combined2"), ``a + b
+        |f|`` ("linear" or "combined1"), ``b |f|^c`` ("power"), or ``a`` on the
+        logarithm of y ("exponential" or "log-additive"). ``(name, "positive")`` is that
+        error conditional on y being positive, such as ``("constant", "positive")``;
+        bounds (CENS) then have conditional probabilities, which is Beal's method M4.
+        For records with several endpoints, a dict by their CMT, such as ``{2:
+        "proportional", 3: "constant"}``; the names of the parameters then end in the
+        CMT ("b_2"). Instead of an error there may be an outcome: "poisson",
         "negative-binomial" (mean f), "bernoulli" (probability f), ``("ordinal", K)``
         (``logit P(y >= k) = f - c_k``, categories from 0, ``c_1 = 0``, then rising by
-        d2, d3, ...) or "event", for hazards of
-        :class:`sktem.compartments.Responses`. Not used with ``log_density``.
+        d2, d3, ...) or "event", for hazards of :class:`sktem.compartments.Responses`.
+        Not used with ``log_density``.
     log_density : callable or None, default=None
-        ``log_density(psi, X, y)``, the log-density (or log-probability) of each row,
-        in place of the residual error; ``log_density(psi, X, y, f)`` for a model of
-        :mod:`sktem.compartments`, f being its predictions.
+        ``log_density(psi, X, y)`` returns the log-density (or log-probability) of each
+        row, in place of the residual error. For a model of :mod:`sktem.compartments` it
+        is ``log_density(psi, X, y, f)``, where f are the predictions.
     draw : callable or None, default=None
-        ``draw(psi, X, rng)``, or ``draw(psi, X, rng, f)`` as above: an observation of
-        each row with that density, for :meth:`simulate`, predictive checks and NPDE.
+        ``draw(psi, X, rng)``, or ``draw(psi, X, rng, f)`` as above, draws an
+        observation for each row with that density, for :meth:`simulate`, predictive
+        checks and NPDE.
     gradient : callable or None, default=None
-        ``gradient(psi, X)``, a dict with the derivatives of the model by the
-        parameters, for the samplers "mala" and "ula"; None means finite differences.
+        ``gradient(psi, X)`` returns a dict with the derivatives of the model with
+        respect to the parameters, for the samplers "mala" and "ula"; None means finite
+        differences.
     omega_start : float, dict or None, default=None
         Variances of the random effects at the start; None takes them from the residuals
         of the regression without random effects.
@@ -181,38 +187,39 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         "ula", or an instance of a class of :mod:`sktem.samplers`. "auto" is what the
         solver implies, else "rwm".
     n_chains : int or "auto", default="auto"
-        Parallel chains per subject; "auto" makes 240 in all, or fewer where subjects
-        have many rows. Not for an instance, which has its own number.
+        Parallel chains per subject; "auto" means 240 in total, or fewer where subjects
+        have many rows. Not used if ``sampler`` is an instance, which has its own
+        number.
     batch_size : int or "auto", default="auto"
-        Subjects per iteration, for solvers that do not visit all. "auto" is a twentieth
-        of the subjects.
+        Subjects per iteration, for solvers that do not visit all of them. "auto" is a
+        twentieth of the subjects.
     step_size : float, Schedule, callable or "auto", default="auto"
         Steps of the stochastic approximation. "auto" is 1 for ``n_burn_in`` epochs and
-        ``k ** -0.7`` after. Others do not look at the burn-in.
+        ``k ** -0.7`` after that. Other step sizes ignore the burn-in.
     n_burn_in : int, default=50
-        Epochs after which Newton steps on a quadrature of the likelihood are tried, and
-        end the fit if they arrive at a maximum. Else the steps of the stochastic
-        approximation fall after that many epochs, or after more of them, up to half of
-        ``max_iter``, while an estimate drifts, and the estimates from ten epochs later
-        on are averaged.
+        Epochs after which Newton steps on a quadrature of the likelihood are tried; if
+        they reach a maximum, they end the fit. Otherwise the steps of the stochastic
+        approximation begin to fall after that many epochs, or later, at most after half
+        of ``max_iter``, while an estimate drifts. The estimates are averaged from ten
+        epochs after that.
     annealing : bool, default=True
         Whether variances fall by at most 3 % per epoch in the first 60 % of the
         burn-in, so that chains and estimates can leave a bad start.
     max_iter : int, default=1000
-        Passes over the subjects, at most.
+        Maximum number of passes over the subjects.
     tol : float, default=0.2
-        An average ends when the Monte Carlo error of each estimate is below
-        ``tol`` times the standard error that it would have if the random effects were
-        seen. Newton steps on the likelihood then take what EM and its noise leave to
-        gain. 0 means never, and no Newton steps.
+        Averaging ends when the Monte Carlo error of each estimate is below ``tol``
+        times the standard error that the estimate would have if the random effects were
+        observed. Newton steps on the likelihood then gain what EM and its noise have
+        left. 0 means never, and no Newton steps.
     random_state : int, RandomState, Generator or None, default=None
         Seed; an integer makes the result the same at every call.
     n_jobs : int or None, default=None
         Threads, for models of the library. The result does not depend on it.
     verbose : int, default=0
-        1 prints epochs. Bars: :func:`sktem.show_progress`.
+        1 prints epochs. For progress bars see :func:`sktem.show_progress`.
     verbose_interval : int, default=10
-        Epochs between prints.
+        Number of epochs between prints.
 
     Attributes
     ----------
@@ -229,21 +236,21 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     residual_error_ : dict
         Parameters of the residual error.
     monte_carlo_errors_ : dict
-        Monte Carlo error of each estimate (of coefficients on the Gaussian scale,
-        unlike standard errors) before the Newton steps at the end, which leave hardly
-        any of it; 0 where these have taken the place of the average.
+        Monte Carlo error of each estimate before the final Newton steps, which leave
+        hardly any of it; 0 where these have replaced the average. Unlike standard
+        errors, those of coefficients are on the Gaussian scale.
     trace_ : dict
         Estimates after each epoch.
     phases_ : list of tuple of (str, int)
-        After which epoch "annealing ends", "steps fall" and "average begins".
+        The epochs after which "annealing ends", "steps fall" and "average begins".
     params_ : MixedEffectsParams
         All parameters.
     fitted_ : FittedMixedEffects
-        The fitted problem: ``modes()``, ``draws(n_draws)`` and
-        ``log_likelihood(method)`` of the subjects, also at other parameters by
-        ``fitted_.at(params)``.
+        The fitted problem, with ``modes()``, ``draws(n_draws)`` and
+        ``log_likelihood(method)`` of the subjects; ``fitted_.at(params)`` is the same
+        at other parameters.
     statistics_ : ndarray
-        Averaged statistics, from which the parameters follow up to Newton steps.
+        Averaged statistics, from which the parameters follow, apart from Newton steps.
     history_ : History
         Record of the run.
     groups_ : ndarray
@@ -251,21 +258,20 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     n_iter_ : int
         Passes over the subjects.
     summary_ : DataFrame
-        Estimates, standard errors, relative standard errors and shrinkage, with
-        likelihood and information criteria in ``summary_.attrs``, which its text ends
-        with; needs pandas.
+        Estimates, standard errors, relative standard errors and shrinkage. The
+        likelihood and information criteria are in ``summary_.attrs`` and printed below
+        the table. Needs pandas.
     converged_ : bool
-        Whether the Newton steps at the end have arrived at a maximum of the likelihood
-        that the data determine; without them, whether the Monte Carlo error fell below
-        ``tol``.
+        Whether the final Newton steps have reached a maximum of the likelihood that the
+        data determine; without them, whether the Monte Carlo error fell below ``tol``.
     n_features_in_ : int
         Number of columns of X.
 
     Notes
     -----
-    An exception of the model function is raised to the caller; where it returns NaN
-    for some rows, a proposal is rejected for their subjects. Rows with a missing y are
-    an error: leave rows out that hold a dose and no observation.
+    Exceptions in the model function are passed on to the caller. Where it returns NaN
+    for some rows, the proposal is rejected for their subjects. Rows with a missing y
+    are an error: leave out rows that hold a dose but no observation.
 
     References
     ----------
@@ -447,25 +453,26 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or Records
-            Inputs and covariates, one row per observation; or the records of
-            :func:`sktem.compartments.read_nonmem`, with the observations and subjects
-            in them, for a compartment model; or a data frame with doses in the column
-            AMT and others of these records, y being NaN there. What
-            :func:`sktem.rows.as_rows` reads by blocks, such as Parquet files and Dask
-            data frames, may be larger than the memory. It holds numbers in all columns;
-            labels of subjects may be text in tables and data frames. A partition of a
-            Dask collection has all rows of its subjects; elsewhere the rows of a
-            subject are next to each other.
+            Inputs and covariates, one row per observation. For a compartment model,
+            either the records of :func:`sktem.compartments.read_nonmem`, which include
+            observations and subjects, or a data frame with doses in the column AMT and
+            other columns of these records, where y is NaN in the rows of doses. Data
+            that :func:`sktem.rows.as_rows` reads in blocks, such as Parquet files and
+            Dask data frames, may be larger than memory. All their columns must be
+            numbers; labels of subjects may be text in tables and data frames. Each
+            partition of a Dask collection must have all rows of its subjects; in other
+            sources the rows of a subject must be contiguous.
         y : array-like of shape (n_samples,), str, int or None, default=None
-            Observations; their column, where X is read by blocks; None with records.
+            Observations, or the name of their column if X is read in blocks; None with
+            records.
         groups : array-like of shape (n_samples,), str, int or None, default=None
-            Label of the subject of each row, in any order; the column of the labels,
-            where X is read by blocks. None needs ``omega=[]``, no random effects: plain
-            nonlinear regression.
+            Label of the subject of each row, in any order, or the name of the column of
+            labels if X is read in blocks. None requires ``omega=[]``, that is no random
+            effects: plain nonlinear regression.
         events : Doses, data frame, dict or None, default=None
-            Doses of the subjects for a compartment model, as
-            :class:`sktem.compartments.Doses` takes them; X then has the times of the
-            observations in "TIME", or in the first column of an array.
+            Doses of the subjects for a compartment model, as accepted by
+            :class:`sktem.compartments.Doses`. X then has the times of the observations
+            in "TIME", or in the first column of an array.
 
         Returns
         -------
@@ -555,7 +562,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     def partial_fit(self, X, y, groups=None):
         """Learn from the rows of new subjects, with constant memory.
 
-        Subjects have to come in random order: a ``FitWarning`` says so if they do not.
+        Subjects must arrive in random order; a ``FitWarning`` says if they do not.
 
         Parameters
         ----------
@@ -564,13 +571,13 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         y : array-like of shape (n_samples,)
             Observations.
         groups : array-like of shape (n_samples,) or None, default=None
-            Subjects; each call brings its own subjects. None needs ``omega=[]``, no
+            Subjects; those of each call are new. None requires ``omega=[]``, that is no
             random effects.
 
         Returns
         -------
         NonlinearMixedEffectsRegressor
-            The estimator. Methods on fitted data speak of the subjects of this call.
+            The estimator. Methods on fitted data refer to the subjects of this call.
         """
         self._check()
         self._in_memory(X, "partial_fit learns whole subjects from each call")
@@ -598,19 +605,19 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         ----------
         X : array-like of shape (n_samples, n_features) or Records
             Inputs and covariates, or records, all of which are predicted. If it is read
-            by blocks, it may have further columns that have names.
+            in blocks, it may have further columns with names.
         groups : array-like of shape (n_samples,), str, int or None, default=None
-            Subjects; their column, where X is read by blocks. Rows of subjects that
-            ``fit`` has seen are predicted with the mode of their random effects, all
-            others with random effects of zero.
+            Subjects, or the name of their column if X is read in blocks. Rows of
+            subjects seen in ``fit`` are predicted with the mode of their random
+            effects, all others with random effects of zero.
         events : Doses, data frame, dict or None, default=None
             Doses of the subjects, as in :meth:`fit`.
 
         Returns
         -------
         ndarray of shape (n_samples,), iterator or dask.array.Array
-            Predictions of the model function; an iterator of those of blocks, where X
-            is read so, and a Dask array of a Dask collection.
+            Predictions of the model function; an iterator over blocks of them if X is
+            read in blocks, and a Dask array for a Dask collection.
 
         Raises
         ------
@@ -637,15 +644,15 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     def score(self, X, y=None, groups=None, sample_weight=None, events=None):
         """Return the coefficient of determination of the predictions.
 
-        Of records with observations of several CMT, which have other scales, it is the
-        mean of the coefficients of all of them, but for events and ordinal scores, the
-        predictions of which are no means.
+        For records with observations of several CMT, which have different scales, it is
+        the mean of their coefficients. Events and ordinal scores are left out, because
+        their predictions are not means.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or Records
-            Inputs and covariates; or records, of which the observations count that are
-            no bounds.
+            Inputs and covariates; or records, of which only observations that are not
+            bounds count.
         y : array-like of shape (n_samples,) or None, default=None
             Observations; None with records.
         groups : array-like of shape (n_samples,) or None, default=None
@@ -663,7 +670,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         Raises
         ------
         ValueError
-            If no predictions are means.
+            If none of the predictions are means.
         """
         self._in_memory(X, "score compares predictions with y")
         prediction = self.predict(X, groups=groups, events=events)
@@ -699,11 +706,11 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or Records
-            Inputs and covariates; or records, where those that are no observations get
+            Inputs and covariates; or records, where those that are not observations get
             NaN.
         groups : array-like of shape (n_samples,) or None, default=None
-            Subjects: rows of one label share their random effects. None means that each
-            row is a subject.
+            Subjects: rows with the same label share their random effects. None means
+            that each row is a subject of its own.
         random_state : int, RandomState, Generator or None, default=None
             Seed.
         events : Doses, data frame, dict or None, default=None
@@ -717,7 +724,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         Raises
         ------
         ValueError
-            With ``log_density`` and without ``draw``.
+            If there is a ``log_density`` but no ``draw``.
         """
         check_is_fitted(self)
         self._in_memory(X, "new observations are drawn all at once")
@@ -742,14 +749,16 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     ):
         """Return the parameters of subjects, given their observations.
 
-        Without a fit, the population has the parameters that were passed: values of
-        ``parameters``, variances ``omega_start``, and the residual error and effects of
-        covariates in ``fixed``. So a published model serves a new patient.
+        Without a fit, the population has the parameters that were passed: the values of
+        ``parameters``, the variances ``omega_start``, and the residual error and
+        covariate effects in ``fixed``. A published model can thus be applied to a new
+        patient.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), Records or None, default=None
-            Inputs and covariates of new subjects; None, with y, means those of the fit.
+            Inputs and covariates of new subjects; None, for X and y, means those of the
+            fit.
         y : array-like of shape (n_samples,) or None, default=None
             Their observations.
         groups : array-like of shape (n_samples,) or None, default=None
@@ -757,27 +766,27 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         events : Doses, data frame, dict or None, default=None
             Doses of the subjects, as in :meth:`fit`.
         method : {"mode", "mean", "draws"}, default="mode"
-            Mode of the conditional distribution (of the Gaussian parameters),
-            conditional mean, or draws of it.
+            Mode of the conditional distribution (of the Gaussian parameters), its mean,
+            or draws from it.
         n_draws : int, default=1000
-            Draws, or importance draws that make the mean.
+            Number of draws, or of importance draws for the mean.
         by_occasion : bool, default=False
-            Whether to return the parameters of the occasions of each subject, one after
-            the other in the order of their rows, instead of those of the subject.
+            Whether to return the parameters of each occasion of a subject, in the order
+            of their rows, instead of those of the subject.
 
         Returns
         -------
         dict of ndarray
-            Values on the natural scale by name, of shape (n_subjects,) in the order of
-            ``groups_``, or of the sorted labels of new subjects, with "draws" of shape
-            (n_draws, n_subjects). Subjects of records are in their own order. What
-            covariates add that vary within a subject is left out.
+            Values on the natural scale by name, of shape (n_subjects,), or (n_draws,
+            n_subjects) with "draws". Subjects are in the order of ``groups_`` or, if
+            new, of their sorted labels; those of records are in their own order. The
+            effects of covariates that vary within a subject are left out.
 
         Raises
         ------
         ValueError
-            For an unknown method, or data that do not agree with those of the fit;
-            without a fit, if a parameter of the population is missing.
+            If the method is unknown, or the data do not agree with those of the fit;
+            without a fit, if a population parameter is missing.
         """
         check_choice("method", method, ("draws", "mean", "mode"))
         if X is not None and not hasattr(self, "fitted_"):
@@ -805,23 +814,24 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
 
         A pandas data frame, in whose ``attrs`` are "minus_two_log_likelihood", "aic",
         "bic", "condition_number" (of the correlations of the estimates),
-        "epsilon_shrinkage" (one less the deviation of individual weighted residuals),
-        "n_subjects" and "n_observations". It is computed once, which takes the
-        time of ``log_likelihood`` and ``standard_errors``.
+        "epsilon_shrinkage" (one less the standard deviation of individual weighted
+        residuals), "n_subjects" and "n_observations". It is computed once, which takes
+        as long as ``log_likelihood`` and ``standard_errors`` together.
         """
         check_is_fitted(self)
         errors, log_likelihood = self.standard_errors(), self.log_likelihood()
         return summary_of(self.fitted_, errors, log_likelihood, self.aic(), self.bic())
 
     def shrinkage(self):
-        """Return how far the modes of random effects are drawn to zero.
+        """Return how far the modes of random effects are shrunk towards zero.
 
         Returns
         -------
         dict of float
             ``1 - var(modes) / variance`` by parameter, and by the name of the variance
-            ("kappa2_CL") for effects of occasions: 0 where observations determine them,
-            1 where they carry no information.
+            ("kappa2_CL") for effects of occasions. It is 0 where the observations
+            determine the random effects, and 1 where they carry no information about
+            them.
         """
         check_is_fitted(self)
         shares = self.fitted_.shrinkage()
@@ -843,12 +853,12 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     ):
         """Return the log-likelihood of data, with the random effects integrated out.
 
-        Priors of parameters are not part of it.
+        Priors on the parameters are not part of it.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), Records or None, default=None
-            Inputs and covariates; None, with y, means the data of the fit.
+            Inputs and covariates; None, for X and y, means the data of the fit.
         y : array-like of shape (n_samples,) or None, default=None
             Observations.
         groups : array-like of shape (n_samples,) or None, default=None
@@ -856,32 +866,33 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         events : Doses, data frame, dict or None, default=None
             Doses of the subjects, as in :meth:`fit`.
         method : {"auto", "quadrature", "importance", "linearized"}, default="auto"
-            Adaptive Gauss-Hermite quadrature, or importance sampling from logistic
-            distributions, both at the conditional modes with full covariances; or the
-            Gaussian distribution that the model has when its function is made linear
-            there. "auto" is quadrature where at most 2,000 nodes per subject determine
-            the result, else the one of the first two with the smaller error.
+            "quadrature" is adaptive Gauss-Hermite quadrature, "importance" is
+            importance sampling from logistic distributions; both are centred at the
+            conditional modes with full covariances. "linearized" uses the Gaussian
+            distribution of the model with its function linearised at the modes. "auto"
+            is quadrature where at most 2,000 nodes per subject determine the result,
+            else the one of the first two with the smaller error.
         n_draws : int, default=2000
-            Importance draws per subject; with the method "auto", a million in all at
-            most where subjects are many.
+            Importance draws per subject; with the method "auto", at most a million in
+            total if there are many subjects.
         n_nodes : int or "auto", default="auto"
-            Quadrature nodes per random effect. "auto" tries more of them until the
-            result does not change.
+            Quadrature nodes per random effect. "auto" increases the number until the
+            result no longer changes.
         return_error : bool, default=False
-            Whether to return the Monte Carlo standard error as well; of quadrature with
-            ``n_nodes="auto"``, what the last increase of the number of nodes has
-            changed; 0 for the others.
+            Whether to return the numerical error as well: the Monte Carlo standard
+            error or, for quadrature with ``n_nodes="auto"``, the change made by the
+            last increase of the number of nodes; 0 otherwise.
 
         Returns
         -------
         float or tuple of float
-            The log-likelihood, and its error if asked for.
+            The log-likelihood, and its error with ``return_error``.
 
         Raises
         ------
         ValueError
-            For an unknown method, "linearized" with ``log_density``, or data that do
-            not agree with those of the fit.
+            If the method is unknown or is "linearized" with ``log_density``, or if the
+            data do not agree with those of the fit.
         """
         check_is_fitted(self)
         check_choice("method", method, LIKELIHOODS)
@@ -942,38 +953,38 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         """Return standard errors of all parameters, from the observed information.
 
         With priors, the information is that of the posterior. Parameters at their
-        bounds, and the covariances of random effects with a correlation of one, have
-        none (NaN); those of the other parameters are conditional on these.
+        bounds, and covariances of random effects with a correlation of one, have no
+        standard errors (NaN); those of the other parameters are conditional on them.
 
         Parameters
         ----------
         method : {"louis", "linearized"}, default="louis"
-            "louis" averages slopes and Hessians of the complete-data log-density over
-            the latents given the observations (Louis 1982): complete less missing
-            information. "linearized" takes differences of the likelihood with the model
-            function made linear at the conditional modes.
+            "louis" averages gradients and Hessians of the complete-data log-density
+            over the latents given the observations (Louis 1982): complete less missing
+            information. "linearized" takes finite differences of the likelihood with
+            the model function linearised at the conditional modes.
         n_draws : int or "auto", default="auto"
-            Importance draws per subject. "auto" averages over quadrature nodes, as many
-            as change the result; where these are too many, it is 20,000 draws in all,
-            within 64 to 1000 per subject.
+            Importance draws per subject. "auto" averages over quadrature nodes, whose
+            number is increased as long as the result changes. If that takes too many,
+            "auto" is 20,000 draws in total, between 64 and 1000 per subject.
         return_error : bool, default=False
-            Whether to return the errors of the standard errors as well, only with
-            "louis": from batches of the draws, or what the last increase of the
-            number of nodes has changed.
+            Whether to return the errors of the standard errors as well (only with
+            "louis"). They come from batches of the draws, or are the change made by the
+            last increase of the number of nodes.
 
         Returns
         -------
         dict of float, or tuple of two dicts
             Standard errors by the names of ``monte_carlo_errors_``. Those of population
             values are on the natural scale, unlike Monte Carlo errors, which are on the
-            Gaussian one. NaN where the information is singular, and where the error of
-            a standard error is more than a fifth of it; a warning says which.
+            Gaussian one. They are NaN where the information is singular, and where the
+            error of a standard error is more than a fifth of it; a warning says which.
 
         Raises
         ------
         ValueError
-            For an unknown method, "linearized" with ``log_density``, or an error that
-            is not of "louis".
+            If the method is unknown or is "linearized" with ``log_density``, or if an
+            error is asked for with a method other than "louis".
         """
         check_is_fitted(self)
         check_choice("method", method, ("linearized", "louis"))

@@ -201,15 +201,15 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         A chunk whose weights are all zero changes nothing.
 
         Time is counted in rows. With batches of ``batch_size`` rows ("auto": 256 on a
-        stream), the step of the k-th batch is ``step_size(k)``, where counting begins
-        after one row per parameter. A constant step forgets the past and follows
-        drifting data; "auto" is ``(k + 2) ** -0.5`` with the average of the last
-        quarter of the iterates. With "em", "saem", "mcem" and "online" the result does
-        not depend on how the stream is cut into chunks. With "iem", "isaem", "vrttem"
-        and "fittem" a chunk is the population of the solver: two passes are made over
-        it (one to fill the memory), and its statistics are then merged into the running
-        ones with the step of its rows. ``max_iter``, ``tol`` and ``warm_start`` are not
-        used.
+        stream), the step of the k-th batch is ``step_size(k)``, where k starts as if
+        one row per parameter had been seen before. A constant step forgets the past and
+        follows drifting data; "auto" is ``(k + 2) ** -0.5`` with the average of the
+        last quarter of the iterates. With "em", "saem", "mcem" and "online" the result
+        does not depend on how the stream is cut into chunks. With "iem", "isaem",
+        "vrttem" and "fittem" a chunk is the population of the solver: two passes are
+        made over it (one to fill the memory), and its statistics are then merged into
+        the running ones with the step of its rows. ``max_iter``, ``tol`` and
+        ``warm_start`` are not used.
 
         Parameters
         ----------
