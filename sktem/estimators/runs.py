@@ -112,20 +112,23 @@ class EpochEstimator(
     """
 
     def _fit(
-        self, settings, X, sample_weight, new_run, *, n_init=1, starts=None, finish=None
-    ):
+        self, settings, X, sample_weight, new_run, *, n_init=1, starts=None,
+        finish=None, further_run=None,
+    ):  # fmt: skip
         """Run from each start and take over the result of the best run.
 
-        ``new_run(progress)`` makes the state of a start; ``finish(state)`` completes
-        the best one. A fit that is interrupted, by the user or by a file that
+        ``new_run(progress)`` makes the state of a start, ``further_run(progress)`` that
+        of one more start, or None, once the best of them is known; ``finish(state)``
+        completes the best one. A fit that is interrupted, by the user or by a file that
         can no longer be read, takes the result of the last finished epoch and then
         raises the error.
         """
         progress = FitProgress(random=starts)
         with at_workers(X) as new_events:
             state, interrupted = self._run_starts(
-                settings, X, sample_weight, new_run, n_init, progress
-            )
+                settings, X, sample_weight, new_run, n_init, progress,
+                further_run=further_run,
+            )  # fmt: skip
             if finish is not None:
                 finish(state)
             state.history.events.update(new_events())
@@ -161,11 +164,12 @@ class EpochEstimator(
             setattr(self, name, value)
 
     def _run_starts(
-        self, settings, X, sample_weight, new_run, n_init, progress, task=None
-    ):
+        self, settings, X, sample_weight, new_run, n_init, progress, task=None,
+        further_run=None,
+    ):  # fmt: skip
         """Run from each start and return the best run.
 
-        ``new_run(progress)`` makes the state of a start. A task is that of
+        ``new_run(progress)`` makes the state of a start; see `_fit`. A task is that of
         ``partial_fit``, of which the runs are a part. Also returns what interrupted,
         or None: the caller takes the result and then raises it again.
         """
@@ -178,30 +182,39 @@ class EpochEstimator(
             task.begin()
         with compile_notice(self.verbose):
             interrupted = self._run_each_start(
-                settings, X, sample_weight, new_run, n_init, progress, task
+                settings, X, sample_weight, new_run, n_init, progress, task, further_run
             )
         if whole:
             task.end(lambda: self._fitted_attributes(settings, progress.best, X))
         return progress.best, interrupted
 
     def _run_each_start(
-        self, settings, X, sample_weight, new_run, n_init, progress, task
+        self, settings, X, sample_weight, new_run, n_init, progress, task, further_run
     ):
         """Run from the starts that are left; return the interrupting error, or None."""
         epochs = self._epoch_count(settings, sample_weight)
         lines = Lines(self.verbose, self.verbose_interval)
-        while progress.start < n_init:
-            lines.start(progress.start)
+        while progress.start < n_init + (further_run is not None):
+            is_further = progress.start == n_init
+            if not is_further:
+                lines.start(progress.start)
             if progress.current is None:
                 try:
-                    progress.current = new_run(progress)
+                    make = further_run if is_further else new_run
+                    progress.current = make(progress)
                 except KeyboardInterrupt as error:
                     if progress.best is None:
                         raise
                     return error
+                if progress.current is None:
+                    break
+            if is_further:
+                lines.start(progress.start)
             state, subtask = progress.current, task.subtask("run", epochs)
             label = f"{type(self).__name__}: epochs"
-            if n_init > 1:
+            if is_further:
+                label += " of a better start"
+            elif n_init > 1:
                 label += f" of start {progress.start + 1} of {n_init}"
             with bar(label, epochs) as advance:
                 attributes = partial(self._fitted_attributes, settings, X=task.X)

@@ -31,7 +31,7 @@ from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.fit_warnings import warn_of_components, warn_of_equal
 from sktem.mixture.incomplete import observed_rows
 from sktem.mixture.start import START_METHODS
-from sktem.mixture.start_check import warned_of_start
+from sktem.mixture.start_check import better_start, warned_of_start
 from sktem.mixture.stream import STREAM, MixtureStream, stream_average
 from sktem.rows.sources import found_rows, is_stream
 from sktem.schedules import BurnInThenDecay
@@ -128,14 +128,25 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
             else:
                 rows = X, sample_weight, inits, progress.random
                 params, s = mixture.start(model, *rows)
+            state = begun(progress, params, s)
+            if warm:
+                state.best_objective = self._bound_to_beat(settings)
+            return state
+
+        def begun(progress, params, s):
             # By index, so that a fit resumed from a checkpoint has the same.
             run_seed = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
             state = RunState(params, spawn_generators(run_seed))
             state.generators.monitoring = np.random.default_rng(seed)
             state.solver.s = state.solver.S_tts = s
-            if warm:
-                state.best_objective = self._bound_to_beat(settings)
             return state
+
+        def further_run(progress):
+            if not progress.best.converged:
+                return None
+            fit = mixture, model, progress.best.params
+            better = better_start(*fit, X, sample_weight)
+            return better and begun(progress, better.params, better.s)
 
         n_init = 1 if warm else self.n_init
 
@@ -147,19 +158,19 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
             self.__dict__.pop("n_steps_", None)
 
         options = {"n_init": n_init, "starts": starts, "finish": finish}
+        # A number as tol stops where scikit-learn does, near a maximum or not.
+        if settings.extrapolates and not warm:
+            options["further_run"] = further_run
         state = self._fit(settings, X, sample_weight, new_run, **options)
         warn_of_run(state, settings)
         if sample_weight is None:
             warn_of_copied_rows(X)
         if not warn_of_components(model, state, X, sample_weight):
             warn_of_parameters(self._n_parameters(), len(X), sample_weight)
-            rows, is_told = (X, sample_weight), False
-            if state.converged and not warm:
-                # A number as tol stops where scikit-learn does, near a maximum or not.
-                if settings.leaves_saddles or settings.extrapolates:
-                    is_told = warned_of_start(mixture, model, state.params, *rows)
-            if settings.leaves_saddles and state.converged and not is_told:
-                warn_of_equal(model, state.params, X)
+            if settings.leaves_saddles and state.converged:
+                fit = mixture, model, state.params
+                if warm or not warned_of_start(*fit, X, sample_weight):
+                    warn_of_equal(model, state.params, X)
         return self
 
     def _rows_of_fit(self, X, sample_weight):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.cluster import kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.random import sample_without_replacement
@@ -125,9 +126,7 @@ START_METHODS = ("kmeans", "random", *POINTS)
 
 def nearest(X, points) -> np.ndarray:
     """Return the nearest of some points for each row."""
-    # About a point among the data, squares of distances keep their digits.
-    centre = np.median(points, axis=0)
-    return pairwise_distances_argmin(X - centre, points - centre)
+    return cdist(X, points, "sqeuclidean").argmin(axis=1)
 
 
 def chosen_rows(X, n_components, size, random_state):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sktem.choices import is_auto
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamDefaults, StreamRunner
 from sktem.loop.drift import BatchLikelihoods
@@ -16,6 +17,7 @@ from sktem.loop.state import RunSettings, RunState
 from sktem.loop.stream import StreamState
 from sktem.mixture.fit_warnings import doubt_of_components
 from sktem.mixture.short_runs import suits_short_runs
+from sktem.mixture.start_check import better_start
 from sktem.mixture.tensors import no_rows
 from sktem.progress import counted
 from sktem.samplers import ExactExpectation
@@ -175,20 +177,13 @@ class MixtureStream(StreamRunner):
         if method == "kmeans" and mixture.n_components > 1 and not is_given:
             methods += ["random_from_data"] * n_random
         for method in counted(methods, f"{name}: starts from the first rows"):
-            model, params, s = self._started(rows, weights, starts, method)
-            state = RunState(params, spawn_generators(seed))
-            state.solver.s = state.solver.S_tts = s
-            parts = ExactExpectation(), FullBatch(), Constant(1.0)
-            limits = {"max_passes": passes, "tol": tol}
-            settings = RunSettings(
-                model, *parts, batch_size=len(rows), sampling="fixed", **limits
-            )
+            start = self._started(rows, weights, starts, method)
+            data, limits, model = (rows, weights), (passes, tol), start[0]
             if task is None:
-                run(settings, rows, state, sample_weight=weights)
+                state = _after_passes(start, data, seed, limits)
             else:
                 subtask = task.subtask("start", passes)
-                on_epoch = _pass_report(subtask)
-                run(settings, rows, state, sample_weight=weights, on_epoch=on_epoch)
+                state = _after_passes(start, data, seed, limits, _pass_report(subtask))
                 subtask.end()
             start = model, state.params, state.solver.s
             if len(methods) == 1:
@@ -252,13 +247,32 @@ class MixtureStream(StreamRunner):
         ):
             rows, weights = self.kept.joined()
             # The start that `fit` would make of the same rows.
-            random = deepcopy(self.random)
+            random, most = deepcopy(self.random), FIRST_ROWS.preview_passes
             model, params, _ = self._best_start(
-                settings.name, rows, weights, random, FIRST_ROWS.preview_passes,
-                tol=settings.tol,
-            )  # fmt: skip
+                settings.name, rows, weights, random, most, tol=settings.tol
+            )
+            if is_auto(self.parameters.get("tol", "auto")):
+                fit = self.mixture, model, params
+                if better := better_start(*fit, rows, weights):
+                    start, limits = (
+                        (model, better.params, better.s),
+                        (most, settings.tol),
+                    )
+                    state = _after_passes(start, (rows, weights), random[0], limits)
+                    params = state.params
             self.preview, self.published_at = (model, params), self.kept.count
         return self.preview
+
+
+def _after_passes(start, data, seed, limits, on_epoch=None):
+    """Return the state after passes of EM from a start, at most, or to a tolerance."""
+    (model, params, s), (rows, weights), (most, tol) = start, data, limits
+    state = RunState(params, spawn_generators(seed))
+    state.solver.s = state.solver.S_tts = s
+    parts = ExactExpectation(), FullBatch(), Constant(1.0)
+    options = {"sampling": "fixed", "max_passes": most, "tol": tol}
+    settings = RunSettings(model, *parts, batch_size=len(rows), **options)
+    return run(settings, rows, state, sample_weight=weights, on_epoch=on_epoch)
 
 
 def _pass_report(task):
