@@ -93,7 +93,7 @@ def turned_images(fitted, X, rule=TURNED) -> list[tuple[int, str, float]]:
     logs = np.maximum(*[_log_likelihoods(fitted, Z) for Z in before])
     gains = _log_likelihoods(fitted, turned) - logs
     n_pixels = np.count_nonzero(~np.isnan(turned), axis=1)
-    entropy = 0.5 * np.log(2 * np.pi * np.e * fitted.params.noise_variances[0])
+    entropy = 0.5 * (1 + np.log(2 * np.pi * fitted.params.noise_variances[0]))
     lacks = -entropy * n_pixels - logs
     gains[(gains < rule.of_image) | (gains < rule.of_lack * lacks)] = 0.0
     gains /= n_pixels
