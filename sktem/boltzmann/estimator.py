@@ -101,178 +101,182 @@ class LatentBoltzmannMachine(
 
     ``p(x)`` is proportional to ``exp(sum theta_i x_i + sum theta_ij x_i x_j)`` over the
     units i and the edges ij of a graph, x in {0, 1}. The visible units are the columns
-    of X, which in layers may also be real numbers or categories. Learned by Adiabatic
-    Persistent Contrastive Divergence (Jang et al. 2016), which moves Markov chains both
-    for the posterior of the hidden units (E) and for the model (M), or by one of its
-    relatives. Where the hidden units can be summed out at little cost, as in a
-    restricted machine or when they fall into parts of small treewidth, the E-step is
-    exact.
+    of X, which in layered machines may also be real numbers or categories. The machine
+    is learned by Adiabatic Persistent Contrastive Divergence (Jang et al. 2016), which
+    runs Markov chains both for the posterior of the hidden units (E) and for the model
+    (M), or by one of its relatives. Where the hidden units can be summed out at little
+    cost, as in a restricted machine or when they fall into parts of small treewidth,
+    the E-step is exact.
 
-    Machines in layers take arrays of other namespaces under
-    ``sklearn.config_context(array_api_dispatch=True)``, such as tensors of torch, and
-    work on the device of X; fitted attributes and results are of the same kind.
+    Layered machines accept arrays of other namespaces, such as PyTorch tensors, under
+    ``sklearn.config_context(array_api_dispatch=True)`` and run on the device of X;
+    fitted attributes and results are of the same kind.
 
     The parameters come in five groups: the *model* (``graph`` to ``variance_floor``),
     the *expectations* (``solver`` to ``n_mean_field``), the *updates* (``step_size_e``
-    to ``centering``), the *end* (``max_iter`` and ``tol``) and how the fit is *run*
+    to ``centering``), the *end* (``max_iter`` and ``tol``), and how the fit is *run*
     (``random_state`` to ``verbose_interval``).
 
     Parameters
     ----------
     graph : sparse matrix, array-like, Graph or networkx.Graph, default=None
         Symmetric adjacency matrix of all units, see :func:`sktem.graphs.grid_graph`, or
-        a list of edges, pairs of indices of units. The visible units, in increasing
-        order, are the columns of X; units of networkx are its nodes in their order,
-        whatever their labels.
+        a list of edges as pairs of unit indices. The visible units, in increasing
+        order, are the columns of X. The units of a networkx graph are its nodes in
+        their order, whatever their labels.
     hidden : array-like of int or bool, default=None
         Hidden units of the graph, as indices or a mask; None means none.
     hidden_layer_sizes : int or tuple of int, default=None
-        Layers in place of a graph: one is a restricted machine, two or more a deep
-        one. None means (100,) unless there is a graph.
+        Sizes of the hidden layers, in place of a graph: one layer is a restricted
+        machine, two or more are a deep one. None means (100,) unless there is a graph.
     visible : str or list of str, default="auto"
         "auto", "binary", "spin", "gaussian", "categorical", or a kind for each column.
-        Binary units for X in [0, 1]; spins for X in {-1, 1}, and then all units are
-        spins; Gaussian units (layers only) for real values, whose variances are
-        learned. Columns are centred and scaled inside. "categorical" (layers only)
-        takes the distinct values of each column for its categories, one unit for each,
-        of which one is on. A list has the kind of each column of an array or data
-        frame: "binary" (two values of any kind), "categorical", "gaussian" or "auto",
-        which looks at type and values.
-        "auto" for all columns looks at the rows of ``fit``, or the first ones of
-        ``partial_fit``: numbers that are all in [0, 1] are "binary", all in {-1, 1}
-        "spin". Otherwise columns of zeros and ones are "binary", other numbers
-        "gaussian", text and categorical types "categorical"; `visible_` has the kinds
-        found. Rows that contradict them later are an error.
+        Binary units are for X in [0, 1]; spins are for X in {-1, 1}, and then all units
+        are spins; Gaussian units (layers only) are for real values, whose variances are
+        learned. Real-valued columns are centred and scaled internally. "categorical"
+        (layers only) takes the distinct values of each column as its categories and has
+        one unit for each, exactly one of which is on. A list gives the kind of each
+        column of an array or data frame: "binary" (two values of any kind),
+        "categorical", "gaussian" or "auto", which goes by type and values. A single
+        "auto" goes by the rows of ``fit``, or the first ones of ``partial_fit``:
+        numbers that are all in [0, 1] are "binary", all in {-1, 1} "spin". Otherwise
+        columns of zeros and ones are "binary", other numbers "gaussian", text and
+        categorical types "categorical". `visible_` has the kinds found; later rows that
+        contradict them are an error.
     binarize : float, "sample" or None, default=None
-        A threshold: values above it are 1 and others 0 (for spins, -1), in all methods.
-        "sample" takes values in [0, 1] as probabilities (for spins, in [-1, 1] as
-        means) and draws from them anew at each visit of the fit; other methods take
-        them as they are, and their likelihoods are not means over draws. With None
-        values in [0, 1] stand as they are.
+        A threshold: in all methods, values above it become 1 and others 0 (for spins,
+        -1). "sample" treats values in [0, 1] as probabilities (for spins, values in
+        [-1, 1] as means) and draws from them anew at each visit during the fit; other
+        methods use the values as they are, and their likelihoods are not means over
+        draws. None uses values in [0, 1] as they are.
     variance_floor : float, default=0.01
         Least conditional variance of a Gaussian unit, as a share of the variance of
         its column.
     solver : {"apcd", "hapcd", "mfpcd", "pcd", "cd"} or ContrastiveSolver, \
             default="apcd"
-        "apcd": persistent chains in both steps, posterior statistics averaged with the
-        step a_t. "mfpcd": mean field in the E-step. "hapcd": mean field in the first
-        half of the epochs, then a mixture that goes over to APCD; without ascents a
-        fit takes all of its epochs. "pcd": as "apcd"
-        without averaging. "cd": chains of the model start from the posterior of the
+        "apcd" has persistent chains in both steps and averages posterior statistics
+        with the step a_t. "mfpcd" uses mean field in the E-step. "hapcd" uses mean
+        field in the first half of the epochs, then a mixture that changes over to APCD;
+        without ascents a fit takes all of its epochs. "pcd" is "apcd" without
+        averaging. With "cd" the chains of the model start from the posterior of the
         batch at each update. A :class:`ContrastiveSolver` has one of these names and
-        its momentum, the average of the parameters, and draws in place of conditional
-        expectations.
+        sets its momentum, the averaging of the parameters, and whether draws replace
+        conditional expectations.
     e_step : {"auto", "exact", "gibbs", "mean_field"}, default="auto"
-        Posterior expectations. "auto" is what the solver says; for "apcd", "pcd" and
-        "cd" it is exact where that is cheap, otherwise Gibbs.
+        How posterior expectations are computed. "auto" is what the solver implies; for
+        "apcd", "pcd" and "cd" it is exact where that is cheap, otherwise Gibbs.
     n_chains : int, default=100
-        Chains of the model, M of the M-step ("cd" has one per row of the batch). In
-        small batches they are most of the cost of an update: with batches of ten, 10
+        Chains of the model, M of the M-step ("cd" has one per row of the batch). With
+        small batches they are most of the cost of an update: for batches of ten, 10
         chains take 0.6 of the time of 100.
     n_chains_e : int, default=1
         Posterior chains of each row, M of the E-step ("gibbs").
     n_replicas : int or "auto", default="auto"
-        Temperatures of the chains of the model, evenly from independent units to the
-        machine. With more than one, replicas of each chain change places (parallel
-        tempering), so that the chains visit modes in their proportions, also in
-        :meth:`sample` and given some of the units, in :meth:`sample_conditional`,
-        :meth:`impute` and :meth:`gibbs`; the cost of the chains rises by that factor.
-        Neighbours change places often enough with about the root of the number of
-        units. "auto" begins with one. Where a round of adapted steps ends, see
-        `step_size_m`, the chains are followed for a tenth of its transitions (200 at
-        least, 1,000 at most): if the correlation with their former states is above .1,
-        as that of chains which stay in one of several modes, the next rounds have 5
-        temperatures, with two transitions in an update, and up to 20 where fewer than a
-        tenth of the neighbours change places.
+        Number of temperatures of the chains of the model, evenly spaced from
+        independent units to the machine. With more than one, replicas of each chain are
+        swapped (parallel tempering), so that the chains visit modes in the right
+        proportions, also in :meth:`sample` and, given some of the units, in
+        :meth:`sample_conditional`, :meth:`impute` and :meth:`gibbs`. The cost of the
+        chains rises by that factor. Swaps between neighbours are frequent enough with
+        about the square root of the number of units. "auto" begins with one. At the end
+        of each round of adapted steps, see `step_size_m`, the chains are followed for a
+        tenth of the round's transitions (at least 200, at most 1,000). If the
+        correlation with their former states is above 0.1, as for chains that stay in
+        one of several modes, the next rounds have 5 temperatures and two transitions
+        per update, and up to 20 temperatures where fewer than a tenth of the swaps
+        between neighbours are accepted.
     n_gibbs_e : int, default=10
-        Transitions of posterior chains at each visit ("gibbs", and the start of "cd").
+        Transitions of the posterior chains at each visit ("gibbs", and the start of
+        "cd").
     n_gibbs_m : int, default=5
         Transitions of the chains of the model at each update.
     n_mean_field : int, default=30
         Mean-field iterations, also in :meth:`transform` where the posterior is not
         exact.
     step_size_e : "auto", float, (float, float), schedule or callable, default="auto"
-        a_t in (0, 1] of "apcd" and "hapcd". A pair goes linearly from the first epoch
-        to the last; a schedule of :mod:`sktem.schedules` or a callable gets the index
-        of the update. "auto" is (1, 0.05) where draws are averaged, 1 where
-        expectations are exact.
+        The step a_t in (0, 1] of "apcd" and "hapcd". A pair is a step that goes
+        linearly from the first epoch to the last; a schedule of :mod:`sktem.schedules`
+        or a callable gets the index of the update. "auto" is (1, 0.05) where draws are
+        averaged, and 1 where expectations are exact.
     step_size_m : "auto", float, (float, float), schedule or callable, default="auto"
-        b_t of the parameters, likewise. "auto" adapts the step of each parameter to the
-        size of its gradient (Kingma and Ba 2015), in rounds: each has three times as
-        many updates as the one before, in which the steps fall by a factor of 100. On
-        NumPy arrays, and where the exact gradient of the likelihood is cheap, a round
-        ends with an ascent along it, and the next one is twice as long. The fit stops
-        after a round that adds too little to the log-likelihood, see `tol`. Where in
-        addition no unit is hidden, an epoch is an ascent, and the fit ends at the
-        maximum.
+        The step b_t of the parameters, given likewise. "auto" adapts the step of each
+        parameter to the size of its gradient (Kingma and Ba 2015), in rounds: each has
+        three times as many updates as the one before, and the steps fall by a factor of
+        100 within it. On NumPy arrays, where the exact gradient of the likelihood is
+        cheap, a round ends with an ascent along that gradient, and the next round is
+        twice as long. The fit stops after a round that adds too little to the
+        log-likelihood, see `tol`. If, in addition, no unit is hidden, each epoch is an
+        ascent, and the fit ends at the maximum.
     batch_size : int, default=100
         Rows per update.
     weight_decay : float or "auto", default="auto"
-        Strength of the L2 penalty on weights, not on biases, in the mean
+        Strength of the L2 penalty on weights, but not on biases, in the mean
         log-likelihood of a row; 0 is maximum likelihood. "auto" is one over the number
-        of rows (the sum of their weights, on a stream the rows so far), which is a
-        standard normal prior for every weight, as that of
-        :class:`~sklearn.linear_model.LogisticRegression`: it matters where rows are
-        few, and hardly where they are many. It is wider where the squares of the
-        weights add up to more than there are weights or, of few binary columns, free
-        probabilities of their states, and there are five rows for each of these, as
-        where a column follows from others without exception. "auto" also adds half a
-        row of each value of each binary unit, were its neighbours 1 half of the time:
-        columns that are constant by chance are no certainty. Real-valued columns in
-        tight clusters need large weights, for which a smaller number can be better.
+        of rows (the sum of their weights; on a stream, the rows so far). This is a
+        standard normal prior on every weight, as in
+        :class:`~sklearn.linear_model.LogisticRegression`; it matters where rows are
+        few, and hardly where they are many. The prior becomes wider if the sum of
+        squared weights exceeds the number of weights or, with few binary columns, the
+        number of free probabilities of their states, and there are five rows for each
+        of these; this happens where a column follows from others without exception.
+        "auto" also adds half a row of each value of each binary unit, as if its
+        neighbours were 1 half of the time, so that columns that are constant by chance
+        are not taken as certain. Real-valued columns in tight clusters need large
+        weights, for which a smaller number can be better.
     centering : bool, default=True
-        Whether updates count each unit from its mean, a moving average of its posterior
-        means, so that they do not depend on what is called 0 and what 1 (Montavon and
-        Mueller 2012). The maxima are the same; it allows longer steps, mostly ends at a
-        higher likelihood, and large deep machines may not leave the base rates without
-        it. Without it hidden units are on less often, and those of one layer can be
-        better features.
+        Whether updates measure each unit relative to its mean, a moving average of its
+        posterior means, so that they do not depend on which value is called 0 and which
+        1 (Montavon and Mueller 2012). The maxima are the same. Centering allows longer
+        steps and mostly ends at a higher likelihood; large deep machines may never
+        leave the base rates without it. Without it, hidden units are on less often, and
+        those of a single layer can be better features.
     max_iter : int or "auto", default="auto"
-        Most epochs of a fit; with given steps the fit takes all of them. "auto" is
-        16,000 updates for small machines (8,000 up to 50 parameters, then 160 for each
-        up to 100) and down to 3,300 for large ones, and at least 7 epochs. Updates with
-        several temperatures, see `n_replicas`, are as many as cost that much in all,
-        and 3,000 at least.
+        Maximum number of epochs of a fit; with given steps the fit takes all of them.
+        "auto" is 16,000 updates for small machines (8,000 up to 50 parameters, then 160
+        for each up to 100), falling to 3,300 for large ones, and at least 7 epochs.
+        With several temperatures, see `n_replicas`, there are as many updates as have
+        the same total cost, and at least 3,000.
     tol : float or None, default=0.02
         The fit has converged when its last round (with given steps, its second half)
-        has changed the log-likelihood by less than this share of what it is above that
-        of independent units, up to its standard error. With adapted steps, from 500
-        rows on and unless there are ascents, a tenth of the rows (at most 1,000) are
-        left out of the learning: the log-likelihood is theirs, a fit stops where they
-        gain nothing more, and the best round by them is the result. Otherwise it is
-        that of up to 1,000 of the rows (all of them where there are ascents), less the
-        penalty. It is exact where that is cheap; elsewhere log Z is estimated where a
-        round ends, by annealed importance sampling
-        from independent units with a twenty-fifth as many temperatures as the round has
-        updates (at most 250; four times as many where the runs disagree). None measures
-        nothing, without ascents: the fit takes all epochs and says nothing about
-        convergence.
+        has changed the log-likelihood by less than this share of its gain over
+        independent units, up to its standard error. With adapted steps, at least 500
+        rows and no ascents, a tenth of the rows (at most 1,000) is held out: the
+        log-likelihood is that of the held-out rows, the fit stops when they gain
+        nothing more, and the result is the round that is best for them. Otherwise it is
+        the log-likelihood of up to 1,000 of the rows (all of them where there are
+        ascents), less the penalty. It is exact where that is cheap. Elsewhere log Z is
+        estimated at the end of each round, by annealed importance sampling from
+        independent units with a twenty-fifth as many temperatures as the round has
+        updates (at most 250; four times as many where the runs disagree). With None and
+        without ascents nothing is measured: the fit takes all epochs and says nothing
+        about convergence.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
     n_jobs : int or None, default=None
-        Threads, over blocks of 256 rows or, on a graph, 512 chains; the result does
-        not depend on it. For NumPy arrays only.
+        Number of threads, over blocks of 256 rows or, on a graph, 512 chains. The
+        result does not depend on it. For NumPy arrays only.
     warm_start : bool, default=False
-        Whether ``fit`` continues from the state of the fit before: parameters,
+        Whether ``fit`` continues from the state of the previous fit: parameters,
         averages, random numbers and chains (those of the rows if there are as many).
-        Two fits with constant steps, or a schedule, are the same as one of all their
-        epochs.
+        With constant steps or a schedule, two fits are the same as one fit with all
+        their epochs.
     verbose : int, default=0
-        1 prints every `verbose_interval` epochs, 2 with time and change; either also
-        says how far annealed importance sampling is, within a fit every 5 seconds.
-        Bars: :func:`sktem.show_progress`.
+        1 prints every `verbose_interval` epochs, 2 also the time and the change. Both
+        report the progress of annealed importance sampling, within a fit every 5
+        seconds. For progress bars see :func:`sktem.show_progress`.
     verbose_interval : int, default=10
-        Epochs between prints.
+        Number of epochs between prints.
 
     Attributes
     ----------
     params_ : ndarray of shape (n_parameters,)
         All parameters, see `biases_` and `weights_`.
     biases_ : ndarray of shape (n_units,) or list of ndarray
-        On a graph, of all units; in layers, per layer. Of Gaussian units, the
+        Biases of all units on a graph, or of each layer. For Gaussian units, the
         coefficient of the centred and scaled value.
     weights_ : csr_array of shape (n_units, n_units) or list of ndarray
-        On a graph, the symmetric matrix; in layers, between each layer and the next.
+        The symmetric matrix on a graph, or the matrices between each layer and the
+        next.
     visible_ : str or list of str
         Kind of the visible units, or that of each column of a table, see `visible`.
     fields_, couplings_ : as `biases_` and `weights_`
@@ -280,35 +284,37 @@ class LatentBoltzmannMachine(
         ``exp(sum h_i s_i + sum J_ij s_i s_j)``. `biases_` and `weights_` are those of
         the same machine in zeros and ones.
     variances_ : ndarray of shape (n_gaussian_features,)
-        Conditional variances of Gaussian units in units of the data (Gaussian only).
+        Conditional variances of Gaussian units, in the units of the data (Gaussian
+        only).
     unit_names_ : list of str
-        Names of the visible units (kinds by column only): those of numbers come first,
-        then one for each category, then columns of two values.
+        Names of the visible units (only with kinds by column): columns of numbers
+        first, then one for each category, then columns of two values.
     chains_ : ndarray
-        Chains of the model at the end, one more thing to start sampling from; None for
-        "cd".
+        Chains of the model at the end of the fit, from which sampling can start; None
+        for "cd".
     fitted_ : FittedMachine
-        The machine itself (``model``), what it sees of the columns of X (``units``) and
-        its log Z; the methods of the estimator are answered by it.
+        The machine itself (``model``), how it sees the columns of X (``units``), and
+        its log Z; the methods of the estimator use it.
     weight_decay_ : float
-        Strength of the penalty, on a stream that of the last batch (0 before one).
+        Strength of the penalty; on a stream, that of the last batch (0 before the
+        first).
     history_ : History
-        The record of the fit; ``gradient_norm`` is the norm of the gradient at the end
-        of each epoch, ``objective`` the mean log-likelihood less the penalty as it was
-        last measured, see `tol`.
+        The record of the fit. ``gradient_norm`` is the norm of the gradient at the end
+        of each epoch, ``objective`` the mean log-likelihood less the penalty as last
+        measured, see `tol`.
     log_partition_ : AISResult or PartitionBracket
-        log Z with its standard error and effective sample size, as :meth:`score` and
-        :meth:`score_samples` last found it.
+        log Z with its standard error and effective sample size, as last computed by
+        :meth:`score` or :meth:`score_samples`.
     n_iter_ : int
-        Epochs, with those of the fits that a warm start continues.
+        Number of epochs, including those of fits that a warm start continues.
     n_replicas_ : int
-        Temperatures of the chains of the model at the end.
+        Number of temperatures of the chains of the model at the end.
     converged_ : bool
         Whether the fit has converged, see `tol`.
     n_features_in_ : int
-        Visible units.
+        Number of visible units.
     n_samples_seen_ : int
-        Rows seen by ``partial_fit``.
+        Number of rows seen by ``partial_fit``.
 
     See Also
     --------
@@ -319,12 +325,12 @@ class LatentBoltzmannMachine(
     Notes
     -----
     With ``weight_decay=0`` a fit maximises the likelihood of its own rows. With fewer
-    rows than parameters, as some tens of rows and a hundred hidden units, new rows are
-    then often less likely than under independent columns although the fit has
-    converged; a :class:`~sktem.exceptions.FitWarning` says so where the gain over
-    independent columns is no more than as many parameters have by chance. The default
-    prior prevents that for the most part; :meth:`score` of rows that are left out shows
-    whether more `weight_decay` or fewer hidden units are better.
+    rows than parameters, such as some tens of rows and a hundred hidden units, new rows
+    are then often less likely than under independent columns although the fit has
+    converged. A :class:`~sktem.exceptions.FitWarning` says so if the gain over
+    independent columns is no more than that many parameters would have by chance. The
+    default prior mostly prevents this; :meth:`score` on held-out rows shows whether a
+    larger `weight_decay` or fewer hidden units are better.
 
     References
     ----------
@@ -433,17 +439,18 @@ class LatentBoltzmannMachine(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or rows
-            Visible units, in [0, 1] if binary, or whatever
-            :func:`sktem.rows.as_rows` takes, which is then read by blocks. NaN means
-            not observed: such a unit is treated as a hidden one, by Gibbs sampling or
-            mean field.
+            Visible units, in [0, 1] if binary, or anything that
+            :func:`sktem.rows.as_rows` accepts, which is then read in blocks. NaN means
+            missing: such a unit is treated as a hidden one, by Gibbs sampling or mean
+            field.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights of the rows: 2 counts as two equal rows. An epoch has as many visits
-            as there are rows of positive weight, and a row is visited in proportion to
-            its weight; likelihoods and their exact gradients are weighted. Their size
-            matters to a `weight_decay` of "auto", which counts rows by them.
+            as there are rows of positive weight, and each row is visited in proportion
+            to its weight; likelihoods and their exact gradients are weighted. The scale
+            of the weights matters for ``weight_decay="auto"``, which counts rows by
+            them.
 
         Returns
         -------
@@ -537,32 +544,33 @@ class LatentBoltzmannMachine(
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream.
 
-        Rows are gathered into batches of ``batch_size``, so that the result does not
+        Rows are collected into batches of ``batch_size``, so that the result does not
         depend on how the stream is cut into chunks; the rows of an unfinished batch
-        wait for the next call. With adapted steps the first batch is learned from by
-        200 updates, the second by 100, and so on in proportion down to one, and the
+        wait for the next call. The start is made from the first batch or, until it is
+        full, from the rows so far. With adapted steps there are 200 updates on the
+        first batch, 100 on the second, and so on in proportion down to one; the
         parameters are an average over the last tenth of the updates. Where all states
-        can be summed in a millisecond, updates take these sums, of which the chains of
-        the model are draws alone. The start is made from the first batch, or from the
-        rows there are until it is full. Posterior chains of a stream start at each
-        batch. A step that is a pair stays at its first value, and after ``fit`` at its
-        last one. After 400 updates, and then from time to time, the chains of the model
-        are followed; where they stay in one of several modes they get five temperatures
-        (``n_replicas="auto"``) and a warning says so. Rows are to come in random order:
-        a warning says where batches differ by more than chance.
-        Real-valued columns learn slowly without the ascents of ``fit``: begin by it.
+        can be summed in a millisecond, updates use these sums in place of the chains of
+        the model, which are only draws from them. Posterior chains start anew at each
+        batch. A step given as a pair stays at its first value, or after ``fit`` at its
+        last one. After 400 updates, and from time to time after that, the chains of the
+        model are checked: if they stay in one of several modes, they get five
+        temperatures (``n_replicas="auto"``), and a warning says so. Rows should arrive
+        in random order; a warning says if batches differ by more than chance.
+        Real-valued columns learn slowly without the ascents of ``fit``: begin with
+        ``fit``.
 
         Parameters
         ----------
         X : {array-like, sparse matrix}, iterator or rows
-            Visible units; or an iterator of such chunks, or what
-            :func:`sktem.rows.as_rows` takes, which is read once to its end.
+            Visible units, an iterator of such chunks, or anything that
+            :func:`sktem.rows.as_rows` accepts, which is read once to its end.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            How often each row is taken; the part that is not a whole number is drawn.
-            Their size matters, since the end of a stream is not known: they should be
-            about 1 on average.
+            How often each row is used; the fractional part is drawn at random. The
+            scale of the weights matters, because the end of a stream is not known: they
+            should be about 1 on average.
 
         Returns
         -------
@@ -709,25 +717,25 @@ class LatentBoltzmannMachine(
 
     @query
     def transform(self, X, *, out=None):
-        """Return the probabilities of the hidden units given rows.
+        """Return the probabilities of the hidden units given the rows.
 
-        Exact where the E-step can be (in a restricted machine, on graphs whose hidden
-        parts have a small treewidth), otherwise mean field. Where a value is NaN, mean
-        field over it and the hidden units.
+        They are exact where the E-step can be (in a restricted machine, and on graphs
+        whose hidden parts have a small treewidth), otherwise by mean field. For rows
+        with NaN, mean field covers the missing values and the hidden units.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, or whatever :func:`sktem.rows.as_rows` takes.
+            Rows, or anything that :func:`sktem.rows.as_rows` accepts.
         out : array of shape (n_samples, n_hidden) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples, n_hidden) or iterator
-            Probabilities (of spins, means), an iterator of them by blocks if X is read
-            by blocks and ``out`` is not given; on a graph in the order of the units,
-            otherwise layer by layer.
+            Probabilities (means for spins), on a graph in the order of the units,
+            otherwise layer by layer. An iterator over blocks of them if X is read in
+            blocks and ``out`` is not given.
         """
         check_is_fitted(self)
         means = self._machine().hidden_means
@@ -740,15 +748,15 @@ class LatentBoltzmannMachine(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, or whatever :func:`sktem.rows.as_rows` takes.
+            Rows, or anything that :func:`sktem.rows.as_rows` accepts.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Free energies; where the hidden units cannot be summed out, the upper bound
-            of mean field.
+            Free energies, or their mean-field upper bound where the hidden units cannot
+            be summed out.
         """
         check_is_fitted(self)
         machine = self._machine()
@@ -762,7 +770,7 @@ class LatentBoltzmannMachine(
     def log_partition(
         self, method="auto", *, n_runs=100, n_temperatures=1000, schedule="adaptive"
     ):
-        """Return log Z, the normalisation of the likelihood.
+        """Return log Z, the normalising constant of the likelihood.
 
         Parameters
         ----------
@@ -771,16 +779,16 @@ class LatentBoltzmannMachine(
             (a grid of at most 22 rows, a restricted machine of at most 22 hidden or
             visible units); "ais" is annealed importance sampling from independent units
             to the machine, which is mostly too low where it is wrong; "bracket" also
-            goes from states of the machine back, which is mostly too high, and warns
-            where they disagree. Its states are exact draws where the machine has them,
-            see :meth:`sample`, and chains elsewhere. "auto" is exact where that takes
-            no more than about a second, and "bracket" elsewhere.
+            runs back from states of the machine, which is mostly too high, and warns if
+            the two disagree. These states are exact draws where the machine has them,
+            see :meth:`sample`, and ends of chains elsewhere. "auto" is exact where that
+            takes no more than about a second, and "bracket" elsewhere.
         n_runs : int, default=100
-            Independent runs of AIS.
+            Number of independent runs of AIS.
         n_temperatures : int, default=1000
-            Steps of each run.
+            Number of steps of each run.
         schedule : {"adaptive", "linear"} or array-like, default="adaptive"
-            How the inverse temperatures lie. "adaptive" places them by a pilot run.
+            Spacing of the inverse temperatures. "adaptive" places them by a pilot run.
 
         Returns
         -------
@@ -805,13 +813,13 @@ class LatentBoltzmannMachine(
     ):  # fmt: skip
         """Return the log-likelihood of each row.
 
-        Exact where the hidden units and log Z can be summed, see :meth:`log_partition`.
-        Otherwise one or both are estimated by annealed importance sampling. log Z is
-        kept in ``log_partition_``, with its standard error and effective sample size,
-        until the parameters change. 100 runs of 1,000 temperatures from each end
-        bracket it. Where they disagree, or rest on few runs, there are 4,000, and a
-        :class:`~sktem.exceptions.FitWarning` says if both ends still disagree or rest
-        on few runs.
+        It is exact where the hidden units and log Z can be summed, see
+        :meth:`log_partition`. Otherwise one or both are estimated by annealed
+        importance sampling. log Z is kept in ``log_partition_``, with its standard
+        error and effective sample size, until the parameters change. It is bracketed by
+        100 runs of 1,000 temperatures from each end. If the two ends disagree or rest
+        on few runs, 4,000 temperatures are used, and a
+        :class:`~sktem.exceptions.FitWarning` says if this is still so.
 
         Parameters
         ----------
@@ -819,19 +827,19 @@ class LatentBoltzmannMachine(
             Rows, without NaN, or whatever :func:`sktem.rows.as_rows` takes.
         log_partition : float or None, default=None
             log Z, such as the value of a longer run of :meth:`log_partition`; None
-            means that it is found here.
+            means that it is computed here.
         n_runs, n_temperatures : int
-            Size of the estimate of each row where the hidden units cannot be summed
-            out.
+            Numbers of runs and temperatures for the estimate of each row, where the
+            hidden units cannot be summed out.
         method : {"auto", "exact", "ais", "bracket"}, default="auto"
-            How log Z is found, see :meth:`log_partition`.
+            How log Z is computed, see :meth:`log_partition`.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Log-likelihoods in nats; of Gaussian units, log-densities of the columns of
+            Log-likelihoods in nats; for Gaussian units, log-densities of the columns of
             X.
         """
         check_is_fitted(self)
@@ -862,7 +870,7 @@ class LatentBoltzmannMachine(
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights of the rows in the mean.
         method : {"auto", "exact", "ais", "bracket"}, default="auto"
-            How log Z is found, see :meth:`log_partition`.
+            How log Z is computed, see :meth:`log_partition`.
 
         Returns
         -------
@@ -875,17 +883,17 @@ class LatentBoltzmannMachine(
 
     @query
     def pseudo_log_likelihood(self, X, *, out=None):
-        """Return the sum over units of their log-probability given all other ones.
+        """Return the sum over units of their log-probability given all other units.
 
-        Without randomness, and without log Z. Where the hidden units cannot be summed
-        out, the mean-field bound stands for the free energy.
+        It involves neither randomness nor log Z. Where the hidden units cannot be
+        summed out, the mean-field bound replaces the free energy.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows of binary units. The cost is that of ``2 * n_features`` free energies.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
@@ -903,13 +911,14 @@ class LatentBoltzmannMachine(
         """Draw rows from the machine.
 
         Where all units can be summed out at little cost (a small treewidth, or few
-        hidden units), the draws are exact and independent. Elsewhere each comes from
-        its own chain, which starts at one of `chains_` (for "cd", at fair coins).
+        hidden units), the draws are exact and independent. Elsewhere each draw is the
+        end of its own chain, which starts at one of `chains_` (for "cd", at fair coin
+        flips).
 
         Parameters
         ----------
         n_samples : int, default=1
-            Rows.
+            Number of rows.
         n_steps : int or None, default=None
             Gibbs transitions of each chain. None means exact draws where they are
             cheap, and 1,000 transitions elsewhere.
@@ -927,7 +936,7 @@ class LatentBoltzmannMachine(
 
     @query
     def gibbs(self, X):
-        """Draw hidden units given rows, then visible units given those.
+        """Draw hidden units given rows, then visible units given the hidden ones.
 
         Parameters
         ----------
@@ -938,14 +947,15 @@ class LatentBoltzmannMachine(
         -------
         ndarray of shape (n_samples, n_features)
             Visible units after one transition. Where the hidden units cannot be drawn
-            at once, they have moved by ``n_gibbs_e`` sweeps from a mean-field start.
+            jointly, they are the result of ``n_gibbs_e`` sweeps from a mean-field
+            start.
         """
         X = self._checked(X, "gibbs")
         return self._machine().transition(X, self.n_gibbs_e, self._generator())
 
     @query
     def marginals(self, n_steps=None):
-        """Return the means of units and of products of joined units under the machine.
+        """Return the means of units, and of products of connected units.
 
         Parameters
         ----------
@@ -956,9 +966,9 @@ class LatentBoltzmannMachine(
         Returns
         -------
         units : ndarray or list of ndarray
-            Probability of 1 (of spins, mean) of each unit, laid out as `biases_`.
+            Probability that each unit is 1 (mean for spins), laid out as `biases_`.
         pairs : csr_array or list of ndarray
-            Probability that both ends of an edge are 1 (of spins, mean of the product),
+            Probability that both ends of an edge are 1 (mean of the product for spins),
             laid out as `weights_`.
         """
         check_is_fitted(self)
@@ -974,13 +984,13 @@ class LatentBoltzmannMachine(
     def sample_conditional(self, X, n_steps=None):
         """Draw the units that are NaN given the observed ones.
 
-        The draws are exact where all units can be summed out at little cost and what
-        is observed is 0 or 1; elsewhere they are the ends of Gibbs chains.
+        The draws are exact where all units can be summed out at little cost and all
+        observed values are 0 or 1; elsewhere they are the ends of Gibbs chains.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; NaN means to be drawn.
+            Rows; values to be drawn are NaN.
         n_steps : int or None, default=None
             Gibbs transitions from a mean-field start. None means exact draws where they
             are cheap, and 200 transitions elsewhere.
@@ -1001,27 +1011,27 @@ class LatentBoltzmannMachine(
     def impute(self, X, n_steps=None, n_chains=10):
         """Replace NaN by conditional expectations given the observed units.
 
-        It is exact where all units can be summed out at little cost and what is
-        observed is 0 or 1. Elsewhere the conditional means of the second half of Gibbs
+        This is exact where all units can be summed out at little cost and all observed
+        values are 0 or 1. Elsewhere the conditional means over the second half of Gibbs
         chains are averaged.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; NaN means not observed.
+            Rows; NaN means missing.
         n_steps : int or None, default=None
             Gibbs transitions of a chain from a mean-field start. None means exact
             expectations where they are cheap, and 200 transitions elsewhere.
         n_chains : int, default=10
-            Independent chains of each row, where there are chains, whose means are
-            averaged. A chain moves slowly between states that fit what is observed but
-            are far apart; several find more of them than one of as many transitions,
-            and cost as much as it does.
+            Number of independent chains per row, where chains are used; their means are
+            averaged. A single chain moves slowly between states that fit the observed
+            values but are far apart. Several chains find more of them than one chain
+            with the same total number of transitions, at the same cost.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Rows with probabilities (of Gaussian units, means) in place of NaN.
+            Rows with probabilities (means for Gaussian units) in place of NaN.
         """
         if n_steps is not None:
             check_number("n_steps", n_steps, Integral, 1)
