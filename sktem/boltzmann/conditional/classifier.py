@@ -72,50 +72,50 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
     """Restricted Boltzmann machine of labels and hidden units, given inputs.
 
     ``p(y, h | x)`` is proportional to ``exp(d_y + sum_j h_j (c_j + sum_i W_ij x_i +
-    U_yj))`` with binary hidden units h. Inputs are given and not modelled, so that they
-    may be any numbers. The hidden units are summed out:
-    ``p(y | x)`` is proportional to ``exp(d_y + sum_j log(1 + exp(c_j + (x W)_j +
-    U_yj)))``, exactly, and the machine is learned by its log-likelihood (Larochelle and
-    Bengio 2008), with L-BFGS and without any sampling, from four random starts, of
-    which the best is taken.
+    U_yj))`` with binary hidden units h. Inputs are not modelled, so they may be any
+    numbers. The hidden units are summed out exactly: ``p(y | x)`` is proportional to
+    ``exp(d_y + sum_j log(1 + exp(c_j + (x W)_j + U_yj)))``. The log-likelihood
+    (Larochelle and Bengio 2008) is maximised by L-BFGS, without any sampling, from four
+    random starts, of which the best is kept.
 
     With several outputs, y of shape (n_samples, n_outputs), such as several labels of
-    an image, d and U are sums over the outputs, and the hidden units make the outputs
-    depend on each other given x. Everything stays exact with up to 12 hidden units, or
-    where outputs are few (about 2,000 labels of all outputs together times hidden
-    units). Elsewhere each output is learned given the others (pseudo-likelihood), and
-    probabilities are averages along Gibbs chains.
+    an image, the terms in d and U are sums over the outputs, and the hidden units make
+    the outputs depend on each other given x. Everything remains exact with up to 12
+    hidden units, or if there are few outputs (the number of joint labels of all
+    outputs, times the hidden units, is up to about 2,000). Otherwise each output is
+    learned given the others (pseudo-likelihood), and probabilities are averages along
+    Gibbs chains.
 
     Parameters
     ----------
     n_hidden : int, default=32
-        Hidden units.
+        Number of hidden units.
     weight_decay : float or "auto", default="auto"
-        Strength of the L2 penalty on W and U, beside the mean log-likelihood of a row.
-        Columns are centred and scaled inside. "auto" is the number among 30, 10, 3, 1,
-        0.3 and 0.1, over the number of rows, under which the labels of rows left out
-        are most likely, in five parts of up to about 1,000 rows in all; it takes some
-        times as long as the fit. With the largest of them, which stands where others do
-        not gain more than a standard error, probabilities are mostly the base rates.
-        Where likelihoods are not exact it is 1 over the number of rows, and in
+        Strength of the L2 penalty on W and U, relative to the mean log-likelihood of a
+        row. Columns are centred and scaled internally. "auto" chooses among 30, 10, 3,
+        1, 0.3 and 0.1, divided by the number of rows, by the likelihood of held-out
+        labels in five folds of up to about 1,000 rows in total; this takes several
+        times as long as the fit. The largest value is kept unless another gains more
+        than a standard error; with it, probabilities are mostly the base rates. Where
+        likelihoods are not exact, "auto" is 1 over the number of rows, and in
         ``partial_fit``, which does not know that number, 0.0003.
     max_iter : int, default=1000
-        Most iterations.
+        Maximum number of iterations.
     tol : float, default=1e-4
-        Largest entry of the gradient at which the fit has converged.
+        The fit has converged when no entry of the gradient is larger than this.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the first weights.
+        Seed of the starting weights.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,) or list of ndarray
-        Labels; of several outputs, a list with those of each.
+        Labels; with several outputs, a list with those of each.
     weights_ : ndarray of shape (n_features, n_hidden)
-        W, for inputs as they are given.
+        W, for inputs on their original scale.
     label_weights_ : ndarray of shape (n_classes, n_hidden) or list of ndarray
         U.
     hidden_biases_ : ndarray of shape (n_hidden,)
-        c, for inputs as they are given.
+        c, for inputs on their original scale.
     class_biases_ : ndarray of shape (n_classes,) or list of ndarray
         d.
     n_outputs_ : int
@@ -125,17 +125,18 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
     is_exact_ : bool
         Whether likelihoods and probabilities are exact.
     objective_ : float
-        Mean log-likelihood of the labels of a row, less the penalty (``fit`` only). It
-        is what fits compare: a weaker penalty has a larger likelihood of the same rows.
-        The sum of those of each output given the others where it is not exact.
+        Mean log-likelihood of the labels of a row, less the penalty (``fit`` only).
+        This is what fits compare; the likelihood of the same rows alone is larger with
+        a weaker penalty. Where it is not exact, it is the sum of those of each output
+        given the others.
     n_iter_ : int
-        Iterations from the best start (``fit`` only).
+        Number of iterations from the best start (``fit`` only).
     converged_ : bool
-        Whether the gradient is as small as `tol` (``fit`` only).
+        Whether no entry of the gradient is larger than `tol` (``fit`` only).
     n_samples_seen_ : int
-        Rows seen by ``partial_fit``.
+        Number of rows seen by ``partial_fit``.
     fitted_ : FittedConditional
-        The machine that the methods ask.
+        The fitted machine, which the methods use.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of str
@@ -240,11 +241,11 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
     @undone_if_refused
     @one_blas_thread
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn from more rows, by one adapted step for each fifty of them.
+        """Learn from more rows, with one adapted step for every fifty of them.
 
-        The first rows also say how columns are centred and scaled, if there was no
-        ``fit`` before. Rows have to come in random order: a ``FitWarning`` says so if
-        labels come in another.
+        The first rows also determine how columns are centred and scaled, unless ``fit``
+        has done so. Rows must arrive in random order; a ``FitWarning`` says if labels
+        do not.
 
         Parameters
         ----------
@@ -253,8 +254,8 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Labels.
         classes : array-like of shape (n_classes,) or list of array-like, default=None
-            All labels that will be met; of several outputs, a list with those of each.
-            The first call needs it.
+            All labels that can occur; with several outputs, a list with those of each.
+            Required in the first call.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights of the rows.
 
@@ -406,14 +407,14 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or list of ndarray
-            Probabilities; of several outputs, a list with those of each output, the
+            Probabilities; with several outputs, a list with those of each output, the
             others summed out. Exact if `is_exact_`.
         """
         logs = self.predict_log_proba(X)
         return [np.exp(x) for x in logs] if isinstance(logs, list) else np.exp(logs)
 
     def predict(self, X):
-        """Return the most probable class, of each output.
+        """Return the most probable class of each output.
 
         Parameters
         ----------
@@ -431,7 +432,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
         return labels.decoded(np.stack(best, axis=1))
 
     def score(self, X, y, sample_weight=None):
-        """Return the share of rows whose labels, of all outputs, are predicted.
+        """Return the share of rows whose labels are all predicted correctly.
 
         Parameters
         ----------
@@ -456,7 +457,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
 
 @dataclass(frozen=True)
 class FittedConditional:
-    """A machine with its parameters, for inputs as they are given.
+    """A machine with its parameters, for inputs on their original scale.
 
     Attributes
     ----------

@@ -35,33 +35,33 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
 
     ``p(y, h | x)`` is proportional to ``exp(-(y - m)^2 / (2 s) + sum_j h_j (c_j + sum_i
     W_ij x_i + U_j (y - m) / s))`` with binary hidden units h and the line ``m = b +
-    sum_i B_i x_i``; with several outputs, sums over them. Given h, y is normal with
-    mean ``m + sum_j U_j h_j`` and variance s. Given x alone it is a mixture of
-    ``2**n_hidden`` normal densities whose shares depend on x: it may bend, be wider for
-    some x than for others, and have several modes. The hidden units make the outputs
-    depend on each other given x. Inputs are given and not modelled. All states of the
-    hidden units are summed, so that likelihoods, their gradient, means and draws are
-    exact; the fit is an ascent by L-BFGS from the least squares line. Without hidden
-    units it is linear regression.
+    sum_i B_i x_i``; with several outputs, these terms are summed over them. Given h, y
+    is normal with mean ``m + sum_j U_j h_j`` and variance s. Given x alone, y is a
+    mixture of ``2**n_hidden`` normal distributions whose weights depend on x: it can
+    bend, be wider for some x than for others, and have several modes. The hidden units
+    make the outputs depend on each other given x. Inputs are not modelled. All states
+    of the hidden units are summed, so that likelihoods, their gradient, means and draws
+    are exact; the fit is an ascent by L-BFGS from the least squares line. Without
+    hidden units it is linear regression.
 
     Parameters
     ----------
     n_hidden : int, default=8
-        Hidden units, up to 12; the time doubles with each.
+        Number of hidden units, up to 12; each doubles the time of a fit.
     weight_decay : float or "auto", default="auto"
-        Strength of the L2 penalty on W and U, beside the mean log-likelihood of a row.
-        The line has none. Columns and outputs are centred and scaled inside. "auto" is
-        the number among 30, 10, 3, 1, 0.3, 0.1 and 0.03, over the number of rows, under
-        which rows left out are most likely, in five parts of up to about 1,000 rows in
-        all; it takes some times as long as the fit. With the largest of them, which
-        stands where others do not gain more than a standard error, hidden units hardly
-        count.
+        Strength of the L2 penalty on W and U, relative to the mean log-likelihood of a
+        row. The line is not penalised. Columns and outputs are centred and scaled
+        internally. "auto" chooses among 30, 10, 3, 1, 0.3, 0.1 and 0.03, divided by the
+        number of rows, by the likelihood of held-out rows in five folds of up to about
+        1,000 rows in total; this takes several times as long as the fit. The largest
+        value is kept unless another gains more than a standard error; with it, hidden
+        units have hardly any effect.
     max_iter : int, default=5000
-        Most iterations.
+        Maximum number of iterations.
     tol : float, default=1e-4
-        Largest entry of the gradient at which the fit has converged.
+        The fit has converged when no entry of the gradient is larger than this.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the first weights, and of `sample`.
+        Seed of the starting weights, and of `sample`.
 
     Attributes
     ----------
@@ -70,25 +70,26 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
     intercept_ : float or ndarray of shape (n_outputs,)
         b.
     noise_variance_ : float or ndarray of shape (n_outputs,)
-        s; at least a millionth of the variance of the output and, where half of the
-        outputs or more are equal to others and all are on a grid, such as whole
-        numbers, a twelfth of the square of its step, the variance of rounding.
+        s. It is at least a millionth of the variance of the output. Where at least half
+        of the outputs are equal to others and all lie on a grid, such as whole numbers,
+        it is also at least the variance of rounding, a twelfth of the squared grid
+        step.
     output_weights_ : ndarray of shape (n_hidden,) or (n_outputs, n_hidden)
         U: what a hidden unit adds to the mean of y.
     weights_ : ndarray of shape (n_features, n_hidden)
-        W, for inputs as they are given.
+        W, for inputs on their original scale.
     hidden_biases_ : ndarray of shape (n_hidden,)
-        c, for inputs as they are given.
+        c, for inputs on their original scale.
     weight_decay_ : float
         The strength of the penalty.
     objective_ : float
         Mean log-likelihood of the outputs of a row, less the penalty.
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     converged_ : bool
-        Whether the gradient is as small as `tol`.
+        Whether no entry of the gradient is larger than `tol`.
     fitted_ : FittedOutputs
-        The machine that the methods ask.
+        The fitted machine, which the methods use.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of str
@@ -286,7 +287,7 @@ class BoltzmannMachineRegressor(RegressorMixin, ConditionalEstimator):
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Means, the hidden units summed out.
+            Means, with the hidden units summed out.
         std : ndarray of the same shape
             Standard deviations of y given x, if `return_std`.
         """

@@ -51,27 +51,27 @@ CONTRASTIVE_SOLVERS = {
 
 
 class ContrastiveSolver(DocumentationLinkMixin, KnownParametersMixin):
-    """Solver of :class:`LatentBoltzmannMachine` with options of its updates.
+    """Solver of :class:`LatentBoltzmannMachine` with options for its updates.
 
-    In a search the parameters are ``solver__momentum`` and so on, from a solver that is
-    an instance of this class.
+    In a parameter search the names are ``solver__momentum`` and so on, provided that
+    the solver is an instance of this class.
 
     Parameters
     ----------
     name : {"apcd", "hapcd", "mfpcd", "pcd", "cd"}, default="apcd"
         The solver, see :class:`LatentBoltzmannMachine`.
     momentum : float or "auto", default="auto"
-        Share of the past in the average of the gradient, in [0, 1). "auto" is 0.9 with
+        Weight of the past in the average of the gradient, in [0, 1). "auto" is 0.9 with
         adapted steps and 0 with given ones.
     averaging : bool, default=False
         Whether the result is an average of the parameters over about the last tenth of
-        the updates, which takes the noise of the steps out of them: worth several nats
-        with steps that are long, and the steps may stay long. With given steps only;
-        adapted ones end short.
+        the updates, which removes the noise of the steps. This is worth several nats
+        with long steps, and the steps may stay long. Only with given steps; adapted
+        ones are short at the end.
     rao_blackwell : bool, default=True
-        Take conditional expectations in place of the last draws (of each unit given
-        the others on a graph, of every second layer in layers). The result has the
-        same mean and less noise.
+        Whether to use conditional expectations in place of the last draws (of each unit
+        given the others on a graph, of every second layer in a layered machine). The
+        result has the same mean and less noise.
 
     References
     ----------
