@@ -19,10 +19,10 @@ def show_progress(on=True):
     """Show progress bars for every call that takes longer than half a second.
 
     Bars say what is being done: epochs of fits and starts, batches of streams, classes,
-    temperatures of annealed importance sampling, quadrature nodes, simulated data sets
-    of visual predictive checks. They are written to the standard error and need the
+    temperatures of annealed importance sampling, quadrature nodes, or simulated data
+    sets of visual predictive checks. They are written to standard error and require the
     package rich (``pip install "sktem[progress]"``). Workers in other processes and
-    threads show none.
+    threads show no bars.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def show_progress(on=True):
     Returns
     -------
     contextlib.ExitStack
-        In a ``with`` statement it limits the setting to the block.
+        Used in a ``with`` statement, it limits the setting to the block.
 
     Examples
     --------

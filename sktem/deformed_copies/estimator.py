@@ -46,72 +46,75 @@ LARGEST = 1e12
 class DeformedCopiesClassifier(ImageClassifier):
     """Classify images by a kernel machine on deformed copies of the training images.
 
-    For few labelled images, signals or volumes of one kind of object. Every image gets
-    copies under random scales, rotations, shears, shifts and smooth displacements, and
-    a kernel ridge regression of the classes learns from images and copies. Its features
-    are amounts of gradient by direction and place, which contrast does not change, and
-    a little of the brightness; for signals, and images of fewer than eight pixels a
-    side, also their values, centred and scaled, and for signals how often they have
-    which local shape, wherever they have it.
+    It is meant for few labelled images, signals or volumes of one kind of object. Each
+    image gets copies under random scales, rotations, shears, shifts and smooth
+    displacements, and a kernel ridge regression of the classes is fitted to images and
+    copies. Its features are gradient magnitudes by direction and place, which do not
+    depend on contrast, and to a small extent the brightness. For signals, and images of
+    fewer than eight pixels a side, the centred and scaled values are features too; for
+    signals also how often each local shape occurs, wherever it does.
 
-    How much copies are deformed is chosen by images that are left out, so that classes
-    which differ by size or by angle alone are distinguished, too.
+    The amount of deformation is chosen on held-out images, so that classes that differ
+    only by size or angle are distinguished, too.
 
     Parameters
     ----------
     image_shape : tuple of int or None, default=None
         Pixels along each of one to three axes; ``(m,)`` for signals. None takes the
-        shape of ``X`` if it has more than two axes; rows are squares then.
+        shape of ``X`` if it has more than two axes, and otherwise treats rows as
+        squares.
     channel_axis : int or None, default=None
         Axis of ``X`` along which the channels of colours or signals lie, such as -1 for
         ``(n, height, width, channels)``. They share the deformations; each of them is
         standardised. None means one channel.
     scale : float or "auto", default="auto"
-        Standard deviation of the size of copies, relative to that of the image. "auto"
-        takes here and below what images that are left out ask for, among none, a half,
-        one and two of the usual size, 0.13 over the square root of the number of axes.
+        Standard deviation of the size of copies, relative to that of the image. Here
+        and below, "auto" chooses on held-out images among 0, a half, one and two times
+        the usual value, which is 0.13 over the square root of the number of axes.
     stretch : float or "auto", default="auto"
-        Standard deviation of the lengths along the axes, at the same size; usually
-        0.13. None for signals, as rotations and shears.
+        Standard deviation of the lengths along the axes at constant size; usually 0.13.
+        Signals are not stretched, rotated or sheared.
     rotation : float or "auto", default="auto"
-        Standard deviation of angles in radians; usually 0.18.
+        Standard deviation of the angles in radians; usually 0.18.
     shear : float or "auto", default="auto"
         Standard deviation of shears; usually 0.18.
     shift : float or "auto", default="auto"
         Standard deviation of shifts in pixels; usually 0.04 of the longest side.
     field : float or "auto", default="auto"
         Standard deviation of smooth displacements in pixels; usually 0.6 for images of
-        16, and in proportion for others. With ``fields``, usually their size.
+        16 pixels a side, and in proportion for others. With ``fields``, usually their
+        size.
     field_width : float or "auto", default="auto"
-        Pixels over which smooth displacements are alike, the standard deviation of a
-        Gaussian covariance; "auto" is a ninth of the longest side for signals, a fifth
-        for images and a third for volumes.
+        Number of pixels over which smooth displacements are similar, the standard
+        deviation of a Gaussian covariance; "auto" is a ninth of the longest side for
+        signals, a fifth for images and a third for volumes.
     fields : array-like of shape (n_fields, n_axes, ...) or None, default=None
-        Displacement fields of the images that copies are to have, such as
-        ``DeformableTemplateEstimator.deformation_fields(X)``: random combinations of
-        them take the place of the smooth ones. None draws smooth ones.
+        Displacement fields of images, such as
+        ``DeformableTemplateEstimator.deformation_fields(X)``. Random combinations of
+        them replace the smooth displacements of copies. None draws smooth ones.
     brightness : {"auto", "absolute", "relative"}, default="auto"
-        Whether the brightness among the features is that of the pixels or that above
-        the median along the border of an image, with which a constant added to an image
-        changes nothing. "auto" is "relative" unless images that are left out, or
-        classes that do not differ otherwise, ask for the other.
+        Whether the brightness among the features is that of the pixels, or relative to
+        the median along the border of an image, so that adding a constant to an image
+        changes nothing. "auto" is "relative" unless held-out images, or classes that do
+        not differ otherwise, require "absolute".
     values : float or "auto", default="auto"
-        Share of a kernel of the values of the pixels beside that of the features, from
-        0 to 1. "auto" takes what images that are left out ask for, among 0, which is
-        best for most objects, 0.5 and 1.
+        Weight, from 0 to 1, of a kernel of the pixel values beside the kernel of the
+        features. "auto" chooses on held-out images among 0, which is best for most
+        objects, 0.5 and 1.
     max_rows : int, default=6000
-        Images and copies that are learned from, at most: at least 600 of each class and
-        three for each image. Memory grows with its square, time with its cube. Images
-        beyond it are left out, with a warning.
+        Maximum number of images and copies in the regression. There are at least 600
+        for each class and three for each image. Memory grows with the square of this
+        number, time with its cube. Images beyond it are left out, with a warning.
     ridge : float, default=0.1
-        Ridge of the regression.
+        Ridge penalty of the regression.
     class_prior : {"empirical", "uniform"} or array-like, default="empirical"
         Prior probabilities of the classes: their frequencies, equal ones, or given
         ones in the order of ``classes_``.
     temperature : float or "auto", default="auto"
-        Divides the scores of the regression before Bayes' rule. "auto" takes the least
-        log-loss on images that are left out with their copies, at no cost, with a prior
-        about 0.1, since few images may all be right; 0.1 where a class has one image.
+        Divisor of the scores of the regression before Bayes' rule. "auto" minimises the
+        log-loss on images held out together with their copies, at no cost. A prior
+        around 0.1 is used, since few images may all be classified correctly. It is 0.1
+        where a class has a single image.
     random_state : int, RandomState or None, default=None
         Seed of the copies.
 
@@ -127,11 +130,11 @@ class DeformedCopiesClassifier(ImageClassifier):
     brightness_ : {"absolute", "relative"}
         The kind of brightness in use.
     values_ : float
-        Share of the values in use.
+        Weight of the values in use.
     temperature_ : float
         Temperature in use.
     n_rows_ : int
-        Images and copies that were learned from.
+        Number of images and copies in the regression.
     image_shape_ : tuple of int
         Shape of the images, without channels.
     n_features_in_ : int
@@ -139,23 +142,22 @@ class DeformedCopiesClassifier(ImageClassifier):
 
     See Also
     --------
-    DeformableTemplateClassifier : A model of each class and Bayes' rule.
+    DeformableTemplateClassifier : A model of each class, with Bayes' rule.
 
     Notes
     -----
-    The distance of an image, by which :meth:`outlier_proba` goes, is the squared one
-    between its features and those of the nearest image or copy; images are left out
-    with their copies, where no class has a single one.
+    The distance of an image, which :meth:`outlier_proba` uses, is the squared distance
+    between its features and those of the nearest image or copy. Images are held out
+    with their copies, unless a class has a single image.
 
-    New images of a contrast or at a place that no training image has are brought to
-    contrasts and places that these have, and count as what is nearest to them then.
-
-    Equal images of a class count as one with their weights together. Missing pixels are
-    filled from those around and from like images; where a hole is larger, of which a
-    warning says,
-    :class:`DeformableTemplateClassifier` goes by the pixels that were seen. Pixels that
-    are missing in all training images are taken to be missing in all others. Several
-    channels of images have their gradients added up.
+    New images whose contrast or position no training image has are moved to contrasts
+    and positions of the training images, and then count as what is nearest to them.
+    Equal images of a class count as one image with the sum of their weights. Missing
+    pixels are filled from surrounding pixels and similar images. A warning says if
+    holes are too large for this; for such images there is
+    :class:`DeformableTemplateClassifier`, which uses only the observed pixels. Pixels
+    that are missing in all training images are treated as missing in all other images.
+    The gradients of several channels are added up.
 
     References
     ----------
@@ -265,11 +267,11 @@ class DeformedCopiesClassifier(ImageClassifier):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, in memory. NaN where a pixel was not observed.
+            Images, in memory. NaN means a missing pixel.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights of the images; a weight means repetition.
+            Weights of the images; an image of weight 2 counts as two equal images.
 
         Returns
         -------
@@ -367,21 +369,21 @@ class DeformedCopiesClassifier(ImageClassifier):
             return np.clip((X - self._units[0]) / self._units[1], -LARGEST, LARGEST)
 
     def deform(self, X, n_copies=1, *, random_state=None):
-        """Return copies of images under the deformations that are learned with.
+        """Return copies of images under the deformations used in the fit.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
             Images; missing pixels are filled.
         n_copies : int, default=1
-            Copies of each image.
+            Number of copies of each image.
         random_state : int, RandomState or None, default=None
             Seed; None takes that of the classifier.
 
         Returns
         -------
         ndarray of shape (n_samples * n_copies, n_pixels) or (n_samples * n_copies, ...)
-            Copies, those of the first image first, as rows if ``X`` has rows.
+            Copies, those of the first image first; as rows if ``X`` has rows.
         """
         check_is_fitted(self)
         check_number("n_copies", n_copies, Integral, 1)

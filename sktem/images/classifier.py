@@ -59,20 +59,20 @@ class ImageClassifier(
     def predict_joint_log_proba(self, X, *, out=None):
         """Return tempered scores plus the logarithms of the priors.
 
-        These are of images as the classes have them: without :meth:`outlier_proba`.
+        Outliers are not taken into account, see :meth:`outlier_proba`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         out : array of shape (n_samples, n_classes) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or iterator
-            Unnormalised log-probabilities of the classes.
-            An iterator of them if X is read by blocks and ``out`` is not given.
+            Unnormalised log-probabilities of the classes. An iterator over blocks of
+            them if X is read in blocks and ``out`` is not given.
         """
         return answer(self, X, lambda X: self._judged(X)[0], out)
 
@@ -82,57 +82,57 @@ class ImageClassifier(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         out : array of shape (n_samples, n_classes) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or iterator
-            Log-probabilities in the order of ``classes_``.
-            An iterator of them if X is read by blocks and ``out`` is not given.
+            Log-probabilities in the order of ``classes_``. An iterator over blocks of
+            them if X is read in blocks and ``out`` is not given.
         """
         return answer(self, X, self._logs, out)
 
     def predict_proba(self, X, *, out=None):
         """Return probabilities of the classes.
 
-        Images that are like none of the training images have the prior probabilities:
-        see :meth:`outlier_proba`.
+        Images that are unlike all training images get the prior probabilities: see
+        :meth:`outlier_proba`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         out : array of shape (n_samples, n_classes) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or iterator
-            Probabilities in the order of ``classes_``.
-            An iterator of them if X is read by blocks and ``out`` is not given.
+            Probabilities in the order of ``classes_``. An iterator over blocks of them
+            if X is read in blocks and ``out`` is not given.
         """
         return answer(self, X, lambda X: np.exp(self._logs(X)), out)
 
     def predict(self, X, *, out=None):
         """Return the most probable class of each image.
 
-        Images that are like none of the training images are labelled as if they were of
-        one of the classes; see :meth:`outlier_proba`.
+        Images that are unlike all training images are still given one of the classes;
+        see :meth:`outlier_proba`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Labels.
-            An iterator of them if X is read by blocks and ``out`` is not given.
+            Labels. An iterator over blocks of them if X is read in blocks and ``out``
+            is not given.
         """
 
         def labels(X):
@@ -141,35 +141,35 @@ class ImageClassifier(
         return answer(self, X, labels, out)
 
     def outlier_proba(self, X, *, out=None):
-        """Return probabilities that images are like none of the training images.
+        """Return the probabilities that images are unlike all training images.
 
-        One in a thousand images is taken to be an outlier. The others have distances
-        from what was learned (see the notes on the class) that are normally
-        distributed, as those of the training images that were left out. Zero where
-        nothing was left out.
+        The model expects one outlier in a thousand images. The distances of other
+        images from what was learned (see the notes on the class) are normally
+        distributed, like those of the held-out training images. The probabilities are
+        zero where no images were held out.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Probabilities.
-            An iterator of them if X is read by blocks and ``out`` is not given.
+            Probabilities. An iterator over blocks of them if X is read in blocks and
+            ``out`` is not given.
         """
         return answer(self, X, lambda X: self._judged(X, asked=True)[1], out)
 
     def score(self, X, y, sample_weight=None):
-        """Return the share of images whose class is predicted.
+        """Return the share of images whose class is predicted correctly.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,) or None, default=None

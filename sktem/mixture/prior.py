@@ -13,27 +13,28 @@ from sktem.links import DocumentationLinkMixin
 
 
 class GaussianMixturePrior(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
-    """Penalty on weights, means and covariances: the fit is the posterior mode.
+    """Prior on weights, means and covariances; the fit is the posterior mode.
 
     All strengths are *per row*: a prior worth c observations has strength ``c /
-    n_samples``, and a fixed value keeps its share however many rows a stream brings.
-    In a search the parameters are ``prior__mean_penalty`` and so on.
+    n_samples``, and a fixed value keeps its share however many rows a stream brings. In
+    a parameter search the names are ``prior__mean_penalty`` and so on.
 
     Parameters
     ----------
     mean_penalty : float, default=0.0
-        Penalty delta on the means: ``delta / 2 (m_k - m_0)' C_k^-1 (m_k - m_0)``. Pulls
-        means towards ``mean_prior``.
+        Penalty delta on the means: ``delta / 2 (m_k - m_0)' C_k^-1 (m_k - m_0)``. It
+        pulls means towards ``mean_prior``.
     mean_prior : array-like of shape (n_features,) or None, default=None
         m_0; None is the origin.
     weight_concentration : float, default=0.0
         Dirichlet penalty epsilon: ``weight_k = (s_k + epsilon) / (1 + epsilon
-        n_components)``. Keeps components from emptying.
+        n_components)``. It prevents components from becoming empty.
     covariance_prior : array-like, float or None, default=None
-        Matrix, diagonal or number towards which covariances shrink (the scale of an
+        Matrix, diagonal or number towards which covariances are shrunk (the scale of an
         inverse-Wishart prior).
     covariance_prior_strength : float, default=0.0
-        Its weight tau: ``C_k = (scatter_k + tau Psi) / (s_k + tau)``.
+        Weight tau of the covariance prior: ``C_k = (scatter_k + tau Psi) / (s_k +
+        tau)``.
 
     References
     ----------
@@ -82,7 +83,7 @@ class GaussianMixturePrior(DocumentationLinkMixin, KnownParametersMixin, BaseEst
         Raises
         ------
         ValueError
-            If one of them is not what it has to be.
+            If one of them is invalid.
         """
         d = n_features
         for name in ("mean_penalty", "weight_concentration"):

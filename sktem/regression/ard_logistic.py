@@ -63,22 +63,22 @@ TOGETHER = 1.0
 class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     """Logistic regression that finds which features matter.
 
-    ``beta_j ~ N(0, 1 / theta_j^2)`` with the theta learned by maximum likelihood: the
-    variance of a coefficient that is not needed goes to zero, and the feature is
-    dropped. So is one that gains less than its price: k of p features cost the
-    logarithm of p choose k (a uniform prior of k, up to p / 2), without which the best
-    of many features that say nothing are kept. Features are centred and scaled inside;
-    the intercept of the centred ones is ``N(0, 10^2)``.
+    ``beta_j ~ N(0, 1 / theta_j^2)`` with theta learned by maximum marginal likelihood:
+    the variance of a coefficient that is not needed goes to zero, and the feature is
+    dropped. A feature that gains less than its price is dropped as well. Keeping k of p
+    features costs the logarithm of p choose k (a uniform prior on k, up to p / 2);
+    without this price, the best of many irrelevant features would be kept. Features are
+    centred and scaled internally; the intercept for centred features is ``N(0, 10^2)``.
 
-    The fit starts at the best of several maxima of Laplace's approximation of the
+    The fit starts at the best of several maxima of Laplace's approximation to the
     marginal likelihood, found by MacKay's fixed point and by adding features one at a
     time. SAEM goes from there to a maximum of the marginal likelihood itself, with
     Newton steps where draws at fixed variances show that there is more to gain. The
-    marginal likelihood has many maxima, of which this is one. Where features separate
-    the classes its maximum is at infinity: prior variances of coefficients are at most
-    100, or twice the largest one of the start. A warning says where one variance of
-    all coefficients is more likely than those of few, and where rows left out by folds
-    show that the rows are too few for the choice of features.
+    marginal likelihood has many maxima, of which this is one. If features separate the
+    classes, its maximum is at infinity; prior variances of coefficients are therefore
+    at most 100, or twice the largest one at the start. A warning says if a single
+    variance for all coefficients is more likely than variances for a few, and if
+    cross-validation shows that there are too few rows to select features.
 
     Parameters
     ----------
@@ -86,30 +86,33 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         "biased-saem" is SAEM with the unadjusted Langevin sampler.
     sampler : {"auto", "mala", "ula"} or Sampler, default="auto"
         How coefficients are drawn; "auto" is "mala", or the one that the solver
-        implies. The named ones are preconditioned by the curvature at the start and at
-        the current variances.
+        implies. Samplers given by name are preconditioned by the curvature at the start
+        and at the current variances.
     n_chains : int, default=4
-        Parallel chains. Not for an instance, which has its own number.
+        Number of parallel chains. Not used if ``sampler`` is an instance, which has its
+        own number.
     n_steps : int, default=5
-        Transitions per iteration. Not for an instance.
+        Transitions per iteration. Not used if ``sampler`` is an instance.
     step_size : float, Schedule, callable or "auto", default="auto"
         Steps of the stochastic approximation. "auto" is ``(k + 10) ** -0.7``.
     max_iter : int, default=400
-        Iterations, at most.
+        Maximum number of iterations.
     tol : float, default=0.05
-        The fit has converged when the variances of kept features can gain no more than
-        this of the marginal log-likelihood, in nats, and no dropped feature can above
-        its price; 0 means that nothing is checked and all iterations are done.
+        The fit has converged when the marginal log-likelihood can gain no more than
+        this, in nats, from the variances of kept features, and no dropped feature can
+        gain more than this above its price. 0 means that nothing is checked and all
+        iterations are done.
     threshold : float, default=0.0
-        A feature is dropped as well if ``1 / theta_j`` is less, for the scaled feature.
+        A feature is also dropped if its ``1 / theta_j``, for the scaled feature, is
+        below this.
     n_posterior_draws : int, default=400
-        Draws of the coefficients from which probabilities are predicted.
+        Number of draws of the coefficients from which probabilities are predicted.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
     verbose : int, default=0
-        1 prints epochs. Bars: :func:`sktem.show_progress`.
+        1 prints epochs. For progress bars see :func:`sktem.show_progress`.
     verbose_interval : int, default=10
-        Epochs between prints.
+        Number of epochs between prints.
 
     Attributes
     ----------
@@ -124,14 +127,13 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     support_ : ndarray of bool of shape (n_features,)
         Which features are kept.
     draws_ : ndarray of shape (n_posterior_draws, 1 + n_features)
-        Draws of intercept and coefficients, in the units of X.
+        Draws of the intercept and the coefficients, in the units of X.
     history_ : History
         Record of the run.
     n_iter_ : int
         Iterations.
     converged_ : bool
-        Whether at most ``tol`` is left to gain, as far as draws of the
-        coefficients show.
+        Whether at most ``tol`` is left to gain, judging by draws of the coefficients.
     n_features_in_ : int
         Number of features.
 
@@ -226,8 +228,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, in memory: the chains visit all rows in each of their thousands
-            of steps.
+            Features, in memory, because the chains visit all rows in each of their
+            thousands of steps.
         y : array-like of shape (n_samples,)
             Labels, of two classes.
 
@@ -372,15 +374,15 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or rows
-            Features, or whatever :func:`sktem.rows.as_rows` takes.
+            Features, or anything that :func:`sktem.rows.as_rows` accepts.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Log-odds of the averaged probability; an iterator of them by blocks if X is
-            read by blocks and ``out`` is not given.
+            Log-odds of the averaged probability; an iterator over blocks of them if X
+            is read in blocks and ``out`` is not given.
         """
 
         def log_odds(X):
@@ -395,15 +397,15 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or rows
-            Features, or whatever :func:`sktem.rows.as_rows` takes.
+            Features, or anything that :func:`sktem.rows.as_rows` accepts.
         out : array of shape (n_samples, 2) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples, 2) or iterator
-            Probabilities of the classes; an iterator of them by blocks if X is read by
-            blocks and ``out`` is not given.
+            Probabilities of the classes; an iterator over blocks of them if X is read
+            in blocks and ``out`` is not given.
         """
 
         def probabilities(X):
@@ -418,15 +420,15 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or rows
-            Features, or whatever :func:`sktem.rows.as_rows` takes.
+            Features, or anything that :func:`sktem.rows.as_rows` accepts.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Labels; an iterator of them by blocks if X is read by blocks and ``out`` is
-            not given.
+            Labels; an iterator over blocks of them if X is read in blocks and ``out``
+            is not given.
         """
 
         def labels(X):
@@ -435,14 +437,14 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         return self._answer(X, labels, out)
 
     def score(self, X, y, sample_weight=None):
-        """Return the share of rows whose class is predicted.
+        """Return the share of rows whose class is predicted correctly.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or rows
-            Features, or whatever :func:`sktem.rows.as_rows` takes.
+            Features, or anything that :func:`sktem.rows.as_rows` accepts.
         y : array-like of shape (n_samples,) or str
-            Labels, or the name of their column if X is read by blocks.
+            Labels, or the name of their column if X is read in blocks.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights.
 

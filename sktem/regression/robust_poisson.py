@@ -64,14 +64,14 @@ class ScaledState(RunState):
 
 
 class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
-    """Poisson regression for counts with more scatter than a Poisson distribution.
+    """Poisson regression for overdispersed counts.
 
     ``y_i ~ Poisson(exp(z_i))`` with ``z_i ~ N(alpha + x_i beta, sigma^2)``: a row that
     does not fit moves its own z instead of the coefficients. Features are centred and
-    scaled inside. With "exact" moments and a positive ``tol`` Newton steps on the
-    marginal likelihood precede the solver and follow it, so that the result is its
-    maximum; counts without excess scatter get a ``sigma_`` next to zero, and the
-    coefficients of a Poisson regression.
+    scaled internally. With "exact" moments and a positive ``tol``, Newton steps on the
+    marginal likelihood precede the solver and follow it, so that the result is the
+    maximum of the marginal likelihood. Counts without overdispersion get a ``sigma_``
+    close to zero and the coefficients of a Poisson regression.
 
     Parameters
     ----------
@@ -81,28 +81,30 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         :mod:`sktem.solvers`. "auto" is "em" with "exact" moments, else "saem".
     sampler : str or Sampler, default="auto"
         "exact" (moments by quadrature), "rwm", "mala", "hmc", "ula", or an instance.
-        "auto" is the one that the solver implies, "mala" for "saem", else "exact".
+        "auto" is what the solver implies, "mala" for "saem", else "exact".
     batch_size : int or "auto", default="auto"
-        Rows per iteration, for solvers that do not visit all. "auto" is a twentieth of
-        the rows, at most 1024.
+        Rows per iteration, for solvers that do not visit all of them. "auto" is a
+        twentieth of the rows, at most 1024.
     step_size : float, Schedule, callable or "auto", default="auto"
-        Steps of the stochastic approximation: 1 with exact moments, else ``k ** -0.5``.
+        Steps of the stochastic approximation. "auto" is 1 with exact moments, else ``k
+        ** -0.5``.
     average : bool, int or "random", default=False
-        Returned iterate, see :class:`sktem.StochasticEM`.
+        Which iterate is returned, see :class:`sktem.StochasticEM`.
     max_iter : int, default=500
-        Passes over the data, at most.
+        Maximum number of passes over the data.
     tol : float, default=1e-6
-        The fit stops when the mean log-likelihood changes by less, and has converged if
-        a Newton step would gain less; 0 means never, and no Newton steps.
+        The fit stops when the mean log-likelihood changes by less than this, and has
+        converged if a Newton step would gain less than this. 0 means never, and no
+        Newton steps.
     n_iter_no_change : int, default=10
-        Epochs without progress, for solvers with noise.
+        Number of epochs without progress after which solvers with noise stop.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
     verbose : int, default=0
-        1 prints epochs, 2 also their change of the objective. Bars:
+        1 prints epochs, 2 also the change of the objective. For progress bars see
         :func:`sktem.show_progress`.
     verbose_interval : int, default=10
-        Epochs between prints.
+        Number of epochs between prints.
 
     Attributes
     ----------
@@ -117,9 +119,10 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     n_iter_ : int
         Passes over the data.
     converged_ : bool
-        Whether the maximum has been reached: with "exact" moments by the gain of a
-        Newton step, else by the progress of the solver. False, with a warning, where
-        there is none, since features separate rows that have only counts of zero.
+        Whether the maximum has been reached, judged by the gain of a Newton step with
+        "exact" moments, else by the progress of the solver. False, with a warning, if
+        there is no maximum because features separate rows that have only counts of
+        zero.
     n_features_in_ : int
         Number of features.
 
@@ -211,12 +214,12 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or rows
-            Features, or whatever :func:`sktem.rows.as_rows` takes, which is then read
-            by blocks.
+            Features, or anything that :func:`sktem.rows.as_rows` accepts, which is then
+            read in blocks.
         y : array-like of shape (n_samples,) or str
-            Counts, or the name of their column if X is read by blocks.
+            Counts, or the name of their column if X is read in blocks.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights; a weight means repetition.
+            Weights; a row of weight 2 counts as two equal rows.
 
         Returns
         -------
@@ -299,12 +302,12 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         X : array-like of shape (n_samples, n_features), or rows
             Features.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Means; an iterator of them by blocks if X is read by blocks and ``out`` is
+            Means; an iterator over blocks of them if X is read in blocks and ``out`` is
             not given.
         """
         check_is_fitted(self)
@@ -316,14 +319,14 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         return answer(self, features_of(X, self._target_name), means, out)
 
     def score(self, X, y, sample_weight=None):
-        """Return the coefficient of determination of the means.
+        """Return the coefficient of determination of the predicted means.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or rows
             Features.
         y : array-like of shape (n_samples,) or str
-            Counts, or the name of their column if X is read by blocks.
+            Counts, or the name of their column if X is read in blocks.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights.
 
@@ -347,7 +350,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         X : array-like of shape (n_samples, n_features), or rows
             Features.
         y : array-like of shape (n_samples,) or str
-            Counts, or the name of their column if X is read by blocks.
+            Counts, or the name of their column if X is read in blocks.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights.
 

@@ -76,24 +76,25 @@ CLASS_RULE = ClassRule()
 class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
     """Classify images by their likelihoods under a deformable template of each class.
 
-    A model of each class and Bayes' rule: it answers with likelihoods, says by how much
-    an image deforms the template of its class, takes images with missing pixels and
-    holes as they are, and images that are nearly all noise. Of clean images
-    :class:`DeformedCopiesClassifier` confuses fewer, and it is faster.
+    There is a model of each class, and classes are predicted by Bayes' rule. The
+    classifier provides likelihoods and the deformation of an image relative to the
+    template of its class. It handles images with missing pixels and holes directly, and
+    images that are nearly all noise. On clean images :class:`DeformedCopiesClassifier`
+    makes fewer errors, and it is faster.
 
     Parameters
     ----------
     image_shape : tuple of int or None, default=None
-        As in :class:`DeformableTemplateEstimator`, where the parameters of the
-        templates and of their fits have their long descriptions.
+        As in :class:`DeformableTemplateEstimator`, which describes the parameters of
+        the templates and of their fits in full.
     n_components : int, default=1
-        Templates of each class.
+        Number of templates of each class.
     template_landmarks, deformation_landmarks : int, tuple of int or "auto"
-        Landmarks.
+        Numbers of landmarks.
     template_scale, deformation_width, deformation_scale : float or "auto"
         Widths of the kernels and expected displacements, in pixels.
     prior : DeformableTemplatePrior or None, default=None
-        How strong the prior of the deformations is, and priors of template, noise and
+        Strength of the prior on the deformations, and priors on template, noise and
         weights; None takes the defaults of that class.
     channel_axis : int or None, default=None
         Axis of ``X`` along which the channels of colours or signals lie, such as -1 for
@@ -102,7 +103,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
     deformation : {"linear", "diffeomorphic"}, default="linear"
         Sums of displacements, or flows of velocities, which do not fold.
     nuisances : tuple of str or None, default=None
-        What else differs between images and is no deformation: any of "translation",
+        Differences between images that are not deformations: any of "translation",
         "rotation", "scale", "gain" and "offset".
     covariance_type : {"full", "shared", "isotropic"}, default="full"
         Covariance of the deformations.
@@ -111,26 +112,27 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
     batch_size : int or "auto", default="auto"
         Images per iteration.
     max_iter : int, default=40
-        Passes over the images: half of those of the estimator, since fits with the
-        stronger prior settle sooner. With more of them no fewer images are confused.
+        Number of passes over the images. It is half that of the estimator, since fits
+        with the stronger prior settle sooner; more passes do not reduce errors.
     class_prior : {"empirical", "uniform"} or array-like, default="empirical"
         Prior probabilities of the classes: their frequencies, equal ones, or given
         ones in the order of ``classes_``.
     temperature : float or "auto", default="auto"
-        Divides the log-likelihoods before Bayes' rule; with equal priors the order of
-        the classes stays as it is. Likelihood ratios of images are overconfident, since
-        the noise of their pixels is not independent. "auto" takes the least log-loss on
-        images that are left out in three folds (two where a class has two images),
-        which makes a fit three times as long. About 60 is expected, and taken where a
-        class has one image.
+        Divisor of the log-likelihoods before Bayes' rule; with equal priors it does not
+        change the order of the classes. Likelihood ratios of images are overconfident,
+        since the noise of their pixels is not independent. "auto" minimises the
+        log-loss on held-out images in three folds (two where a class has two images),
+        which makes a fit three times as long. About 60 is expected, and is used where a
+        class has a single image.
     random_state : int, RandomState or None, default=None
-        Seed of the models and of the images left out.
+        Seed of the models and of the folds.
     n_jobs : int or None, default=None
-        Threads: over classes in a fit, over images in predictions.
+        Number of threads: over classes in a fit, over images in predictions.
     verbose : int, default=0
-        1 prints the passes of each class. Bars: :func:`sktem.show_progress`.
+        1 prints the passes of each class. For progress bars see
+        :func:`sktem.show_progress`.
     verbose_interval : int, default=10
-        Passes between prints.
+        Number of passes between prints.
 
     Attributes
     ----------
@@ -143,7 +145,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
     temperature_ : float
         Temperature in use.
     n_iter_ : int
-        Passes over the images of the class that took the most.
+        Number of passes over the images, in the class that took the most.
     image_shape_ : tuple of int
         Shape of the images, without channels.
     n_features_in_ : int
@@ -156,9 +158,10 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
 
     Notes
     -----
-    The distance of an image, by which :meth:`outlier_proba` goes, is minus the largest
-    log-likelihood per pixel; images are left out to find the temperature, so that there
-    are no outliers where a class has one image or the temperature is given.
+    The distance of an image, which :meth:`outlier_proba` uses, is minus the largest
+    log-likelihood per pixel. Typical distances come from the images held out to find
+    the temperature, so that there are no outliers where a class has a single image or
+    the temperature is given.
 
     References
     ----------
@@ -252,8 +255,8 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, in memory: those of each class are fitted apart. NaN where a pixel
-            was not observed.
+            Images, in memory, because each class is fitted separately. NaN means a
+            missing pixel.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,) or None, default=None

@@ -105,20 +105,21 @@ class DeformableTemplateEstimator(
     DensityMixin,
     LoopEstimator,
 ):
-    """Template of a class of images, and how they deform it.
+    """Template of a class of images, and the deformations of it.
 
-    Every image is a template, carried along by a smooth random displacement of its
-    pixels, plus noise: ``y(u) = I(x_u - Phi(x_u)) + noise``. The template ``I`` and the
-    displacements ``Phi`` are sums of Gaussian kernels about landmarks; the landmarks'
-    displacements are Gaussian, with a covariance that is learned. With several
-    components, an image belongs to one of several templates.
+    Every image is a template, warped by a smooth random displacement of its pixels,
+    plus noise: ``y(u) = I(x_u - Phi(x_u)) + noise``. The template ``I`` and the
+    displacements ``Phi`` are sums of Gaussian kernels centred at landmarks; the
+    landmarks' displacements are Gaussian, with a covariance that is learned. With
+    several components, each image belongs to one of several templates.
 
-    A few images are enough: the model knows what a deformation is. It is meant for
-    small images (16 to 128 pixels a side) of one kind of object, centred and of similar
-    size: handwriting, glyphs, cells, stamps; for signals (one axis) and small volumes
-    (three axes). Displacements are not forced to be invertible: see ``fold_rate_``.
+    A few images are enough, because the model knows what a deformation is. It is meant
+    for small images (16 to 128 pixels a side) of one kind of object, centred and of
+    similar size, such as handwriting, glyphs, cells or stamps, and also for signals
+    (one axis) and small volumes (three axes). Displacements are not forced to be
+    invertible: see ``fold_rate_``.
 
-    Parameters come in groups: the *images* and how many templates they have, the
+    The parameters come in groups: the *images* and the number of templates, the
     *geometry* (``template_landmarks`` to ``deformation_scale``), the *prior*, how
     images *differ* (``channel_axis`` to ``nuisances``, and ``covariance_type``), the
     *start* (``initial_template``, ``n_init``), the *algorithm* (``solver`` to
@@ -128,31 +129,33 @@ class DeformableTemplateEstimator(
     ----------
     image_shape : tuple of int or None, default=None
         Pixels along each of one to three axes; ``(m,)`` for signals. None takes the
-        shape of ``X`` if it has more than two axes; rows are squares then.
+        shape of ``X`` if it has more than two axes, and otherwise treats rows as
+        squares.
     n_components : int, default=1
         Number of templates.
     template_landmarks : int, tuple of int or "auto", default="auto"
-        Landmarks of the template along the longest axis, equally spaced along the
-        others, or their numbers along each axis. They reach beyond the image. "auto"
-        is 18 for images of up to 16 pixels, and as dense (1.3 pixels apart) in larger
-        ones, up to 5,000 altogether (2,744 for volumes). A number means at most two
-        more than the pixels.
+        Number of landmarks of the template along the longest axis, with the same
+        spacing along the others, or the number along each axis. They extend beyond the
+        image. "auto" is 18 for images of up to 16 pixels, and as dense (1.3 pixels
+        apart) in larger ones, up to 5,000 in total (2,744 for volumes). A number may
+        exceed that of the pixels by at most two.
     deformation_landmarks : int, tuple of int or "auto", default="auto"
-        The same for the displacements; they cover the image. "auto" is 10 for signals,
-        6 for images and 4 for volumes, whatever their size. A number means at most
-        half the pixels.
+        The same for the displacements, whose landmarks cover the image. "auto" is 10
+        for signals, 6 for images and 4 for volumes, whatever their size. A number may
+        be at most half that of the pixels.
     template_scale : float or "auto", default="auto"
         Standard deviation of the template's kernel in pixels; "auto" is 0.93 spacings
         of its landmarks (1.2 pixels for images of 16).
     deformation_width : float or "auto", default="auto"
-        Standard deviation of the displacements' kernel in pixels; "auto" is one
-        spacing of the landmarks (3 pixels for images of 16). Larger ones make smoother
+        Standard deviation of the displacements' kernel in pixels; "auto" is one spacing
+        of the landmarks (3 pixels for images of 16). Larger values make smoother
         deformations.
     deformation_scale : float or "auto", default="auto"
-        Displacements that the prior expects, as a standard deviation in pixels; "auto"
-        is 0.3 pixels for images of up to 16, and in proportion for larger ones.
+        Size of the displacements expected by the prior, as a standard deviation in
+        pixels; "auto" is 0.3 pixels for images of up to 16, and in proportion for
+        larger ones.
     prior : DeformableTemplatePrior or None, default=None
-        How strong the prior of the deformations is, and priors of template, noise and
+        Strength of the prior on the deformations, and priors on template, noise and
         weights; None takes the defaults of that class.
     channel_axis : int or None, default=None
         Axis of ``X`` along which the channels of colours or signals lie, such as -1 for
@@ -160,96 +163,99 @@ class DeformableTemplateEstimator(
         templates, offsets and scales of their own. None means one channel.
     deformation : {"linear", "diffeomorphic"}, default="linear"
         "linear" adds up the landmarks' displacements; strong ones can fold.
-        "diffeomorphic" takes the sum for a velocity and follows it in eight small
-        steps: nothing folds, and every deformation has an inverse.
+        "diffeomorphic" treats the sum as a velocity and follows it in eight small
+        steps, so that nothing folds and every deformation has an inverse.
     nuisances : tuple of str or None, default=None
-        What else differs between images and is no deformation: any of "translation",
+        Differences between images that are not deformations: any of "translation",
         "rotation" (about the centre of images of two axes), "scale", "gain" and
-        "offset" (of light, for one component and one channel). They are estimated with
-        the deformation of every image, under wide Gaussian priors: about nothing, with
-        standard deviations of an eighth of the longest side, 0.35 radians and 0.2 in
-        the logarithm of a scale; a gain about 1 with 0.5 and an offset about 0 with the
-        standard deviation of all pixels. What deforms is learned apart from them.
+        "offset" (of brightness, for one component and one channel). They are estimated
+        together with the deformation of every image, under wide Gaussian priors.
+        Translation, rotation and log scale have mean 0 and standard deviations of an
+        eighth of the longest side, 0.35 radians and 0.2; the gain has mean 1 and
+        standard deviation 0.5, the offset mean 0 and the standard deviation of all
+        pixels. The deformations are learned apart from them.
     initial_template : array-like of shape (n_components, ...) or None, default=None
-        Templates to start from, in the units of the images; one of the shape of an
-        image will do for one component.
+        Templates to start from, in the units of the images; with one component, an
+        array of the shape of an image is enough.
     n_init : int, default=1
-        Runs with other random numbers, of which the one with the largest penalised
-        likelihood is kept. Where images deform strongly, runs end at maxima that may be
-        tens of nats an image apart.
+        Number of runs with different random numbers; the one with the largest penalised
+        likelihood is kept. Where images deform strongly, runs end at maxima that may
+        differ by tens of nats per image.
     covariance_type : {"full", "shared", "isotropic"}, default="full"
-        Covariance of the landmarks: any, the same along all axes and independent
-        between them, or a multiple of the identity.
+        Covariance of the landmarks' displacements: unrestricted, the same along all
+        axes and independent between them, or a multiple of the identity.
     solver : str or Solver, default="saem"
         "saem", "online", "isaem", "vrttem", "fittem", "biased-saem" (SAEM with
-        unadjusted Langevin), or an instance. "auto" is "saem": in the time of a pass of
-        "isaem" over more than some dozen images it makes two or more.
+        unadjusted Langevin), or an instance. "auto" is "saem", which makes at least two
+        passes in the time of one pass of "isaem" if there are more than some dozen
+        images.
     sampler : str or Sampler, default="auto"
-        How deformations are drawn: "mala" (Langevin, preconditioned by the curvature
-        of the population), "ula" (the same without accept test), or an instance of a
-        class of :mod:`sktem.samplers`. Chains persist between visits. "auto" is what
-        the solver's name implies, else "mala". By name they make five transitions a
-        visit of an image.
+        How deformations are drawn: "mala" (Langevin, preconditioned by the curvature of
+        the population), "ula" (the same without an accept-reject step), or an instance
+        of a class of :mod:`sktem.samplers`. Chains persist between visits. "auto" is
+        what the solver's name implies, else "mala". Samplers given by name make five
+        transitions per visit of an image.
     batch_size : int or "auto", default="auto"
         Images per iteration; "auto" is a tenth of the images, at least 20.
     sampling : {"fixed", "shuffle", "inclusion"}, default="shuffle"
-        Batches of distinct images drawn at random, consecutive ones of a shuffled
-        order, or images included independently.
+        Batches are distinct images drawn at random ("fixed"), consecutive ones in a
+        shuffled order ("shuffle"), or images included independently ("inclusion").
     step_size : float, Schedule, callable or "auto", default="auto"
         Step gamma of the stochastic approximation; "auto" is 1 for half of the
         iterations, then ``k ** -0.6``, and ``(k + 2) ** -0.6`` on a stream.
     average : bool, int, "tail" or "random", default=False
-        Returned iterate: the last, an average from an epoch on, an average over about
-        the last quarter, or a random one.
+        Which iterate is returned: the last, an average from an epoch on, an average
+        over about the last quarter, or a random one.
     max_iter : int, default=80
-        Passes over the images.
+        Number of passes over the images.
     random_state : int, RandomState, Generator or None, default=None
         Seed; an integer makes the result the same at every call.
     n_jobs : int or None, default=None
-        Threads; the result does not depend on their number.
+        Number of threads. The result does not depend on it.
     warm_start : bool, default=False
         Start from the parameters of the previous fit.
     verbose : int, default=0
-        1 prints epochs. Bars: :func:`sktem.show_progress`.
+        1 prints epochs. For progress bars see :func:`sktem.show_progress`.
     verbose_interval : int, default=10
-        Epochs between prints.
+        Number of epochs between prints.
 
     Attributes
     ----------
     templates_ : ndarray of shape (n_components, ...)
-        Templates at the pixels, in units of the images, at the mean deformation:
+        Templates at the pixels, in the units of the images, at the mean deformation:
         ``inverse_transform(mean_deformations_)``. A template and the deformations of
-        images are known only up to a common deformation; here they vary about the
-        template that is shown.
+        images are identified only up to a common deformation; these are the templates
+        around which the images vary.
     mean_deformations_ : ndarray of shape (n_components, n_latents)
         Mean deformations of the training images.
     weights_ : ndarray of shape (n_components,)
-        Shares of the components.
+        Weights of the components.
     covariances_ : ndarray of shape (n_components, n_latents, n_latents)
-        Second moments of the landmarks' displacements in pixels; those of all landmarks
-        along the first axis of the image come first. Without nuisances.
+        Second moments of the landmarks' displacements in pixels, without nuisances;
+        displacements of all landmarks along the first axis of the image come first.
     nuisance_means_ : ndarray of shape (n_components, n_nuisances)
         Means of the nuisances of the training images in the coordinates of the model,
-        and ``nuisance_covariances_``, if there are any; samples are drawn from them.
+        if there are any; ``nuisance_covariances_`` are their covariances. Samples are
+        drawn from both.
     noise_variances_ : ndarray of shape (n_components,)
         Variances of the noise.
     fitted_ : FittedTemplate
-        The templates with their frame, which the methods ask.
+        The templates with their frame, which the methods use.
     coefficients_ : ndarray of shape (n_components, n_template_landmarks)
         Template coefficients beta, in standardised units.
     offset_, scale_ : float
         Images are standardised as ``(X - offset_) / scale_``.
     fold_rate_ : float
         Share of the training images whose deformation folds (the Jacobian determinant
-        of ``x - Phi(x)`` is not positive at some pixel); on a stream a
-        moving average over about the latest fifty.
+        of ``x - Phi(x)`` is not positive at some pixel); on a stream, a moving average
+        over about the last fifty images.
     folded_pixels_ : float
-        Share of the pixels of these images that lie in a fold. More than 0.05 give a
+        Share of the pixels of these images that lie in a fold. More than 0.05 gives a
         :class:`~sktem.exceptions.FitWarning`.
     converged_ : bool
-        Whether template and noise had settled in the last third of the passes, by
-        their change relative to what the steps allow. If they had not in 20 passes or
-        more, there is a ``ConvergenceWarning``.
+        Whether template and noise had settled in the last third of the passes, judged
+        by their change relative to what the steps allow. If they had not after 20
+        passes or more, there is a ``ConvergenceWarning``.
     image_shape_ : tuple of int
         Shape of the images.
     grid_ : ImageGrid
@@ -259,19 +265,19 @@ class DeformableTemplateEstimator(
     n_iter_ : int
         Passes over the images, rounded up.
     n_samples_seen_ : int
-        Images of a stream so far; set by ``partial_fit`` only.
+        Number of images seen on a stream; set only by ``partial_fit``.
     n_features_in_ : int
         Number of pixels.
 
     See Also
     --------
-    DeformableTemplateClassifier : One model per class and Bayes' rule.
+    DeformableTemplateClassifier : One model per class, with Bayes' rule.
 
     Notes
     -----
-    A pixel that is NaN was not observed; it drops out of the likelihood and of the
-    statistics. Intensities are standardised by the standard deviation of all pixels,
-    about the median of those along the border.
+    A pixel that is NaN is missing; it drops out of the likelihood and of the
+    statistics. Intensities are centred at the median of the pixels along the border and
+    divided by the standard deviation of all pixels.
 
     References
     ----------
@@ -398,12 +404,12 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images; NaN where a pixel was not observed. Or what :ref:`can be read by
+            Images, with NaN for missing pixels; or anything that :ref:`can be read in
             blocks <rows-estimators>`, such as the path of ``.npy`` files.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights; a weight means repetition.
+            Weights; an image of weight 2 counts as two equal images.
 
         Returns
         -------
@@ -555,18 +561,18 @@ class DeformableTemplateEstimator(
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream of images, with constant memory.
 
-        The first images are kept until there are enough to start from, 20 for every
-        component; they are fitted like a data set. Afterwards each batch of images
-        changes the averaged statistics by a step: see :class:`sktem.loop.stream.Stream`
-        for what each solver means on a stream. Chains of new images start at a mode of
-        their posterior; their draws, though not their distribution, depend on how the
-        stream is cut.
+        The first images are kept until there are enough for a start, 20 for every
+        component; they are fitted like a data set. After that, each batch of images
+        updates the averaged statistics by one step: see
+        :class:`sktem.loop.stream.Stream` for what each solver means on a stream. Chains
+        of new images start at a mode of their posterior; their draws, though not their
+        distribution, depend on how the stream is cut.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images; or an iterator of such chunks, or what :ref:`can be read by blocks
-            <rows-estimators>`, which is read once to its end.
+            Images, an iterator of such chunks, or anything that :ref:`can be read in
+            blocks <rows-estimators>`, which is read once to its end.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -660,18 +666,17 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         out : array of shape (n_samples, n_latents) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples, n_latents) or iterator
             Coefficients of the landmarks, in pixels: those of all landmarks along the
-            first axis of the image, then along the second.
-            With nuisances these are without them; they come last, as in
-            :meth:`nuisances_of`.
-            An iterator of them if X is read by blocks and ``out`` is not given.
+            first axis of the image, then along the second. Nuisances are not included
+            in these; they come last, as in :meth:`nuisances_of`. An iterator over
+            blocks of them if X is read in blocks and ``out`` is not given.
         """
         means = answer(self, X, self._template.posterior_means, out)
         if not is_stream(X) and found_images(X) is None:
@@ -684,17 +689,17 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         out : array of shape (n_samples, n_latents) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples, n_latents) or iterator
             Posterior modes, found by Levenberg-Marquardt steps while the noise is
-            lowered to its estimate; images that are explained badly are searched
-            several times.
-            An iterator of them if X is read by blocks and ``out`` is not given.
+            lowered to its estimate. For images that are fitted badly, several searches
+            are made. An iterator over blocks of them if X is read in blocks and ``out``
+            is not given.
         """
         return answer(self, X, self._template.modes_of, out)
 
@@ -742,12 +747,12 @@ class DeformableTemplateEstimator(
         Z : array-like of shape (n_samples, n_latents)
             Deformations.
         component : int or array-like of int, default=0
-            Which template, for all or for each.
+            Index of the template, for all deformations or for each.
 
         Returns
         -------
         ndarray of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, as rows if those of the fit were rows.
+            Images, as rows if the training images were rows.
         """
         Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
@@ -771,7 +776,7 @@ class DeformableTemplateEstimator(
         return self._template.fields_of(self._checked(X))
 
     def min_jacobians(self, X):
-        """Return the least Jacobian determinant of each image's deformation.
+        """Return the smallest Jacobian determinant of each image's deformation.
 
         Parameters
         ----------
@@ -781,13 +786,13 @@ class DeformableTemplateEstimator(
         Returns
         -------
         ndarray of shape (n_samples,)
-            Least determinant of the derivative of ``x - Phi(x)`` over the pixels; at
+            Smallest determinant of the derivative of ``x - Phi(x)`` over the pixels; at
             most 0 where the deformation folds.
         """
         return self._template.min_jacobians(self._checked(X))
 
     def registration(self, X):
-        """Return the registration of images, which carries pixels and points to them.
+        """Return the registration of images, which maps pixels and points.
 
         Parameters
         ----------
@@ -798,7 +803,7 @@ class DeformableTemplateEstimator(
         -------
         Registration
             Its methods ``warp``, ``warp_points``, ``displacements`` and ``jacobians``
-            go from the template to the images or, with ``inverse=True``, back.
+            map from the template to the images or, with ``inverse=True``, back.
         """
         template, X = self._template, self._checked(X)
         registration = template.registration(X)
@@ -806,7 +811,7 @@ class DeformableTemplateEstimator(
         return registration
 
     def register(self, X, *, order=1):
-        """Carry each image back to the template.
+        """Warp each image back to the template.
 
         Parameters
         ----------
@@ -818,8 +823,8 @@ class DeformableTemplateEstimator(
         Returns
         -------
         ndarray of the shape of X
-            Images as they would be without deformation and nuisances. Pixels that were
-            not observed are filled with the deformed template.
+            Images as they would be without deformation and nuisances. Missing pixels
+            are filled with the deformed template.
         """
         template, images = self._template, self._checked(X)
         rows = template.registered(images, order)
@@ -827,19 +832,20 @@ class DeformableTemplateEstimator(
         return self._layout.stack_of(rows, is_flat(X))
 
     def warp(self, other, Z, component=0, *, inverse=False, order=1, channel_axis=None):
-        """Carry masks, labels or other channels along with deformations.
+        """Warp masks, labels or other channels by deformations.
 
         Parameters
         ----------
         other : array-like of shape (n_pixels,), image_shape, or those of n images
-            What belongs to the template as ``templates_`` shows it (or to each image,
-            with ``inverse``); one for all deformations, or one for each.
+            An array on the pixels of the template, as shown by ``templates_`` (or of
+            each image, with ``inverse``); one for all deformations, or one for each.
         Z : array-like of shape (n_samples, n_latents)
             Deformations.
         component : int or array-like of int, default=0
-            Of which template, for all or for each.
+            Index of the template, for all deformations or for each.
         inverse : bool, default=False
-            From the image to the template instead of from the template to the image.
+            Whether to warp from the image to the template instead of from the template
+            to the image.
         order : int, default=1
             Order of the interpolating spline: 0 for labels and masks, 1, or 3.
         channel_axis : int or None, default=None
@@ -848,8 +854,8 @@ class DeformableTemplateEstimator(
         Returns
         -------
         ndarray of shape (n_samples, ...)
-            What was carried along, as rows where ``other`` has rows. Beyond the border
-            the nearest pixel counts.
+            The warped arrays, as rows where ``other`` has rows. Beyond the border, the
+            nearest pixel is used.
         """
         Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
@@ -867,14 +873,14 @@ class DeformableTemplateEstimator(
         k : int, default=5
             How many.
         component : int, default=0
-            Of which template.
+            Index of the template.
 
         Returns
         -------
         Z : ndarray of shape (k, n_latents)
             Deformations of one standard deviation, to be added to
-            ``mean_deformations_``, ordered by how much they displace: principal
-            components of the displacement fields.
+            ``mean_deformations_``. They are the principal components of the
+            displacement fields, in decreasing order of how much they displace.
         shares : ndarray of shape (k,)
             Their shares of the variance of the displacements.
         """
@@ -897,7 +903,7 @@ class DeformableTemplateEstimator(
         Returns
         -------
         X : ndarray of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, as rows if those of the fit were rows.
+            Images, as rows if the training images were rows.
         labels : ndarray of shape (n_samples,)
             Their components.
         """
@@ -914,15 +920,15 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Log-densities of the observed pixels.
-            An iterator of them if X is read by blocks and ``out`` is not given.
+            Log-densities of the observed pixels. An iterator over blocks of them if X
+            is read in blocks and ``out`` is not given.
         """
         return answer(self, X, self._template.log_likelihoods, out)
 
@@ -943,7 +949,8 @@ class DeformableTemplateEstimator(
         Returns
         -------
         float or tuple of float
-            The sum of :meth:`likelihood_estimates`, and its error if asked for.
+            The sum of :meth:`likelihood_estimates`, and its error with
+            ``return_error``.
         """
         estimates = self.likelihood_estimates(X, n_draws=n_draws, degrees=degrees)
         total = float(estimates.log_likelihood.sum())
@@ -953,9 +960,9 @@ class DeformableTemplateEstimator(
     def likelihood_estimates(self, X, *, n_draws=500, degrees=5):
         """Return the log-likelihood of each image by importance sampling.
 
-        Proposals are Student distributed about the mode, with the inverse of the
-        Gauss-Newton Hessian as scale. The estimates are slightly low when the effective
-        sample size is small.
+        The proposal is a Student distribution around the mode, with the inverse of the
+        Gauss-Newton Hessian as scale. The estimates are slightly too low when the
+        effective sample size is small.
 
         Parameters
         ----------
@@ -970,7 +977,7 @@ class DeformableTemplateEstimator(
         -------
         LikelihoodEstimate
             ``log_likelihood``, ``standard_error`` and ``effective_sample_size``; for a
-            mixture, the last is the least over components that matter.
+            mixture, the last is the smallest over the components that matter.
         """
         return self._template.likelihood_estimates(self._checked(X), n_draws, degrees)
 
@@ -1000,15 +1007,15 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         out : array of shape (n_samples, n_components) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components) or iterator
-            Posterior probabilities, by Laplace's approximation.
-            An iterator of them if X is read by blocks and ``out`` is not given.
+            Posterior probabilities, by Laplace's approximation. An iterator over blocks
+            of them if X is read in blocks and ``out`` is not given.
         """
         return answer(self, X, self._template.shares, out)
 
@@ -1018,15 +1025,15 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+            Images, or anything that :ref:`can be read in blocks <rows-estimators>`.
         out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
+            Where to write the result, such as a memory map.
 
         Returns
         -------
         ndarray of shape (n_samples,) or iterator
-            Labels.
-            An iterator of them if X is read by blocks and ``out`` is not given.
+            Labels. An iterator over blocks of them if X is read in blocks and ``out``
+            is not given.
         """
         shares = self._template.shares
         return answer(self, X, lambda X: shares(X).argmax(axis=1), out)

@@ -41,29 +41,30 @@ DEFAULTS = PriorDefaults()
 class DeformableTemplatePrior(
     DocumentationLinkMixin, KnownParametersMixin, BaseEstimator
 ):
-    """Prior of templates: how much images deform, values of a template, and noise.
+    """Prior of templates: size of deformations, values of a template, and noise.
 
-    In a search over estimators with ``prior=DeformableTemplatePrior()`` they are
-    ``prior__prior_strength`` and so on.
+    In a parameter search over estimators with ``prior=DeformableTemplatePrior()``, the
+    names are ``prior__prior_strength`` and so on.
 
     Parameters
     ----------
     prior_strength : float or "auto", default="auto"
         Weight of the prior on deformations, in images; 0 turns it off. "auto" is 50.
-        Strong priors keep few images from being explained by wild deformations. In
-        classifiers "auto" is 20 for every image of a class and template, at least 400:
-        classes are separated best by deformations of equal cost.
+        With few images, a strong prior prevents wild deformations. In classifiers
+        "auto" is 20 for every image of a class and template, at least 400, because
+        classes are separated best if their deformations have equal costs.
     template_prior : float or None, default=0.5
         Prior standard deviation of the template's values, in standard deviations of the
-        pixels; None turns the prior off. It decides where no pixel does.
+        pixels; None turns the prior off. It determines the template where no pixel
+        does.
     noise_prior_scale : float or "auto", default="auto"
-        Noise that a prior expects, in standard deviations of the pixels; "auto" is 0.5,
-        and 0.3 in classifiers.
+        Noise expected by the prior, in standard deviations of the pixels; "auto" is
+        0.5, and 0.3 in classifiers.
     noise_prior_strength : float or "auto", default="auto"
-        Weight of that prior, in images; 0 turns it off. It keeps templates of few
+        Weight of that prior, in images; 0 turns it off. It prevents templates of few
         images from fitting them ever more closely. "auto" is 1.
     weight_concentration : float, default=1.0
-        Images that a Dirichlet prior adds to every component.
+        Number of images that a Dirichlet prior adds to every component.
 
     References
     ----------
