@@ -54,6 +54,7 @@ from sktem.template.judged import (
     warn_of_repetition,
 )
 from sktem.template.model.samplers import DEFORMATION_SAMPLERS, DeformationSampler
+from sktem.template.new_images import warn_of_new
 from sktem.template.prior import DeformableTemplatePrior
 from sktem.template.settings import (
     Frame,
@@ -68,7 +69,7 @@ from sktem.template.stream import (
     TemplateStream,
     TemplateStreamSettings,
 )
-from sktem.template.turned import TURNED_NEW, warn_of_turned
+from sktem.template.turned import warn_of_turned
 
 __all__ = ["DeformableTemplateEstimator"]
 
@@ -680,7 +681,7 @@ class DeformableTemplateEstimator(
         """
         means = answer(self, X, self._template.posterior_means, out)
         if not is_stream(X) and found_images(X) is None:
-            warn_of_turned(self._template, self._checked(X), TURNED_NEW)
+            warn_of_new(self._template, self._checked(X))
         return means
 
     def modes_of(self, X, *, out=None):
@@ -807,7 +808,7 @@ class DeformableTemplateEstimator(
         """
         template, X = self._template, self._checked(X)
         registration = template.registration(X)
-        warn_of_turned(template, X, TURNED_NEW)
+        warn_of_new(template, X)
         return registration
 
     def register(self, X, *, order=1):
@@ -828,7 +829,7 @@ class DeformableTemplateEstimator(
         """
         template, images = self._template, self._checked(X)
         rows = template.registered(images, order)
-        warn_of_turned(template, images, TURNED_NEW)
+        warn_of_new(template, images)
         return self._layout.stack_of(rows, is_flat(X))
 
     def warp(self, other, Z, component=0, *, inverse=False, order=1, channel_axis=None):

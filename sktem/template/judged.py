@@ -120,10 +120,21 @@ def warn_of_images(X, layout):
         )
 
 
+def _varies(X, axis) -> bool:
+    """Return whether observed values differ anywhere along an axis."""
+    return bool((np.fmax.reduce(X, axis=axis) > np.fmin.reduce(X, axis=axis)).any())
+
+
 def warn_of_repetition(X, sample_weight, bounds=BOUNDS):
-    """Warn of many copies among images, and of weights that outweigh the prior."""
+    """Warn of images without contrast, of copies, and of unusual weights."""
     n_copies = n_copies_of(X, [0] * len(X))
-    if n_copies > bounds.copies * len(X):
+    if observed_counts(X).max() > 1 and not _varies(X, axis=1):
+        warn_user(
+            "Each of the images holds one value alone, so that there is nothing to "
+            "deform. Look at how they were read and scaled.",
+            FitWarning,
+        )
+    elif n_copies > bounds.copies * len(X):
         warn_user(
             f"{n_copies} of {len(X)} images are exact copies of others, and each of "
             "them counts as an observation of its own: deformations are followed too "
@@ -179,7 +190,8 @@ def warn_of_pixels(model, params, Y, bounds=BOUNDS):
     """Warn of images that independent pixels explain better than templates do."""
     Y = Y[np.linspace(0, len(Y) - 1, min(len(Y), bounds.compared)).astype(int)]
     Y = Y[~np.isnan(Y).all(axis=1)]
-    if len(Y) < bounds.compared / 8:
+    # Where no pixel differs between images there is no density of any.
+    if len(Y) < bounds.compared / 8 or not _varies(Y, axis=0):
         return
     logs = logsumexp(model.searched(Y, params)[1], axis=1)
     gaps = pixel_log_densities(Y, bounds.least_variance) - logs
