@@ -77,10 +77,11 @@ def study(kind, seed):
         psi = {name: np.broadcast_to(value, n)[rows.ID] for name, value in psi.items()}
         psi["CL"] = psi["CL"] * np.exp(effects[rows.ID, rows.OCC])
     f = OneCompartment("first-order").predict(rows.assign(DV=1.0), psi)
-    rows["DV"] = f * (1 + TRUTH["b"] * rng.standard_normal(len(f)))
+    noise = TRUTH["b"] * rng.standard_normal(len(f))
+    rows["DV"] = f * (1 + noise) * (rows.AMT == 0)
     if kind == "censored":
         rows["CENS"] = ((rows.DV < LIMIT) & (rows.AMT == 0)).astype(int)
-        rows["DV"] = rows.DV.clip(lower=LIMIT)
+        rows["DV"] = rows.DV.clip(lower=LIMIT) * (rows.AMT == 0)
     if kind == "events":
         events = simulated_events(psi, rng)
         rows = pd.concat([rows, events]).sort_values(["ID", "TIME"], kind="stable")

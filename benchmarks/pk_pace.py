@@ -72,7 +72,7 @@ def simulated(model, typical, n, times, depot):
     frame["DV"] = 1.0
     psi = {k: v * np.exp(0.3 * rng.standard_normal(n)) for k, v in typical.items()}
     f = model.predict(read_nonmem(frame), psi)
-    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(len(f)))
+    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(len(f))) * (frame.EVID == 0)
     return read_nonmem(frame)
 
 

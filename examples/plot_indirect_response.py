@@ -59,6 +59,7 @@ psi["IC50"] = psi["IC50"] * np.exp(0.4 * rng.standard_normal(n))
 f = model.predict(study, psi)
 noise = rng.standard_normal(len(study))
 study["DV"] = np.where(study.CMT == 1, f * (1 + 0.1 * noise), f + 1.5 * noise)
+study.loc[study.AMT > 0, "DV"] = np.nan
 
 # %%
 # Fit

@@ -38,6 +38,7 @@ curve = OneCompartment().predict(
     study, {"CL": CL[study.ID, study.VISIT - 1], "V": np.full(len(study), 15.0)}
 )
 study["DV"] = curve * (1 + 0.1 * rng.standard_normal(len(study)))
+study.loc[study.AMT > 0, "DV"] = np.nan
 records = read_nonmem(study)
 
 # %%

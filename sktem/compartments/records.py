@@ -51,6 +51,9 @@ class Records:
         Where the records of each subject begin.
     observed : ndarray of bool of shape (n_records,)
         Which records are observations: EVID is 0 and MDV is 0.
+    unread : ndarray of bool of shape (n_records,)
+        Which records are no observations and have a DV that is not 0, though MDV was
+        not given as 1.
     has_steady_states : bool
         Whether a record, of these or of those that they were taken from, has SS.
 
@@ -85,6 +88,7 @@ class Records:
         if n == 0:
             raise ValueError("there are no records")
         self.columns = _complete(columns, n)
+        self.unread = _unread(self.columns, columns.get("MDV"))
         ids = self.columns["ID"]
         missing = np.array([one is None or one != one for one in ids.tolist()])
         if missing.any():
@@ -146,6 +150,7 @@ class Records:
         copy.offsets = offsets
         copy.labels = labels
         copy.observed = self.observed[rows]
+        copy.unread = self.unread[rows]
         if changes:
             copy.observed = (copy["EVID"] == 0) & (copy["MDV"] == 0)
         copy.has_steady_states = self.has_steady_states
@@ -216,6 +221,19 @@ class Records:
         """Subjects without observations, by index."""
         counts = np.add.reduceat(self.observed.astype(int), self.offsets[:-1])
         return np.flatnonzero(counts == 0)
+
+    @property
+    def repeated_doses(self) -> np.ndarray:
+        """Mask of the doses that are the same as the dose before in all columns."""
+        kind = self.columns["EVID"]
+        doses = np.flatnonzero((kind == 1) | (kind == 4))
+        same = np.full(max(len(doses) - 1, 0), True)
+        for values in self.columns.values():
+            here, before = values[doses[1:]], values[doses[:-1]]
+            same &= (here == before) | ((here != here) & (before != before))
+        repeated = np.full(len(self), False)
+        repeated[doses[1:]] = same
+        return repeated
 
     @property
     def undosed(self) -> np.ndarray:
@@ -373,6 +391,13 @@ def _complete(columns, n):
                 with suppress(ValueError):
                     full[name] = numbers(name, values)
     return full
+
+
+def _unread(columns, given):
+    """Return which records have a DV that nothing reads, and nobody has said so."""
+    values, unobserved = columns["DV"], columns["EVID"] != 0
+    told = 0.0 if given is None else numbers("MDV", given)
+    return unobserved & np.isfinite(values) & (values != 0) & (told != 1)
 
 
 def numbers(name, values):

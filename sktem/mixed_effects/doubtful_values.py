@@ -17,6 +17,8 @@ LIMITS = ("LLOQ", "LOQ", "LLQ", "LOD", "LLOD")
 KINDS = ("DVID", "YTYPE", "DVNAME", "ENDPOINT", "FLAG")
 DURATIONS = ("TINF", "DURATION")
 OCCASIONS = ("OCC", "OCCASION", "IOV")
+#: Distinct limits of quantification, one an observation, from which they are doubtful.
+FEWEST_LIMITS = 5
 #: Texts that stand for what is missing.
 UNKNOWN = ("", ".", "NA", "nan", "None", "NaT", "<NA>")
 
@@ -26,7 +28,7 @@ def doubtful_values(model, rows):
     if rows.events is None or model.error is None:
         return []
     censored = np.zeros(len(rows.y)) if rows.censored is None else rows.censored
-    messages = []
+    messages = _of_doses(rows.events.records)
     has_events = has_error(model.error, rows, EventOutcome).any()
     if has_events and (late := rows.events.begun_late()):
         messages.append(
@@ -39,6 +41,14 @@ def doubtful_values(model, rows):
         messages.append(
             "CENS is 1 where DV is zero or less, which says nothing but that values "
             "are negative: DV has to be the limit of quantification there."
+        )
+    below = np.unique(rows.y[censored == 1], return_counts=True)[1]
+    is_measured = len(below) >= FEWEST_LIMITS and below.max() == 1
+    if is_measured and model.error.regresses and rows.limits is None:
+        messages.append(
+            f"CENS is 1 in {len(below)} observations, each of them with another DV: DV "
+            "has to be the limit of quantification there, not what was measured below "
+            "it."
         )
     zero = (rows.y == 0) & (censored == 0)
     zeros = np.flatnonzero(rows.sums((~zero).astype(float)) == 0)
@@ -58,6 +68,26 @@ def doubtful_values(model, rows):
             "less, which is all of the prediction to a proportional error, and "
             "inflates it. If they are below a limit of quantification, set CENS to 1 "
             'and DV to the limit, or MDV to 1; else pass residual_error="combined".'
+        )
+    return messages
+
+
+def _of_doses(records) -> list[str]:
+    """Return messages on doses with observations, and on doses that stand twice."""
+    messages = []
+    if (unread := records.unread).any():
+        messages.append(
+            f"{unread.sum()} records of doses or other events, such as "
+            f"{records.name(int(np.argmax(unread)))}, have a DV, which is not read: "
+            "what was observed then has a record of its own with EVID 0, above a dose "
+            "that came later. If DV is no observation, set MDV to 1 there."
+        )
+    if (repeated := records.repeated_doses).any():
+        messages.append(
+            f"{repeated.sum()} doses, such as "
+            f"{records.name(int(np.argmax(repeated)))}, are the same as the dose "
+            "before in all columns, and both are counted: leave one of them out, or "
+            "make it one record with the sum of AMT."
         )
     return messages
 

@@ -223,7 +223,8 @@ def _about_data(problem, state):
         messages.append(
             f"The parameters of the subjects {far} differ from typical ones by a "
             f"factor of more than {DOUBT.far_factor}, those of the others do not: "
-            "check the units of their AMT and DV, and their TIME."
+            "check the units of their AMT and DV, and their TIME, or look for "
+            "subpopulations."
         )
     return messages
 
@@ -311,18 +312,15 @@ def _far_subjects(problem, state):
     design, rows = problem.model.design, problem.rows
     if not rows.in_memory or state.chains is None or len(rows) < 8:
         return []
-    values = state.chains.values.mean(axis=1)[:, : len(design.random)]
-    shifts = (
-        values
-        - problem.model.prior_moments(rows, state.params)[0][:, : len(design.random)]
-    )
+    # Chains of a subject far out move between several modes.
+    fitted = FittedMixedEffects(problem, state.params, state.chains.values)
+    shifts = fitted.random_effects()[:, : len(design.random)]
     kinds = [design.transforms[p] == "log-normal" for p in design.random]
     shifts = np.abs(shifts - np.median(shifts, axis=0))[:, kinds]
     widths = 1.4826 * np.median(shifts, axis=0)
     far = (shifts > np.log(DOUBT.far_factor)) & (shifts > DOUBT.far_widths * widths)
-    # An outlier is rare: where many are far, the distribution is not Gaussian.
     subjects = np.flatnonzero(far.any(axis=1))
-    return problem.labels[subjects].tolist() if len(subjects) <= len(rows) / 8 else []
+    return problem.labels[subjects].tolist()
 
 
 def _never_dosed(model, rows, params):

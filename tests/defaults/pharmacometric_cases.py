@@ -105,7 +105,7 @@ def study(seed, n=24, amount=100.0, quantify=0.0):
     table["DV"] = f * (1 + 0.1 * rng.standard_normal(len(f)))
     low = table["DV"] < quantify
     table["CENS"] = np.where(low, 1, 0)
-    table["DV"] = np.where(low, quantify, table["DV"])
+    table["DV"] = np.where(low, quantify, table["DV"]) * (table["EVID"] == 0)
     return table
 
 
@@ -159,7 +159,7 @@ def two_compartments(seed):
     psi = {k: np.full(n, v) for k, v in truth.items()}
     psi["CL"] = psi["CL"] * np.exp(0.3 * rng.standard_normal(n))
     f = TwoCompartment().predict(table, psi)
-    table["DV"] = f * (1 + 0.15 * rng.standard_normal(len(f)))
+    table["DV"] = f * (1 + 0.15 * rng.standard_normal(len(f))) * (table["EVID"] == 0)
     fit = NonlinearMixedEffectsRegressor(
         TwoCompartment(), parameters=dict.fromkeys(truth, 10.0), omega=["CL"],
         residual_error="proportional", random_state=seed,

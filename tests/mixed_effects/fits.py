@@ -88,5 +88,5 @@ def doses_of_two_occasions(seed, n=15):
     })  # fmt: skip
     psi = {"CL": 2 * np.exp(0.3 * rng.standard_normal(n)), "V": 20.0}
     f = OneCompartment().predict(frame, psi)
-    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(5 * n))
+    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(5 * n)) * (frame.AMT == 0)
     return frame

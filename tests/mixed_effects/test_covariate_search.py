@@ -91,7 +91,7 @@ def test_a_hockey_stick_of_records():
     middle = np.median(age)
     effect = 0.4 * np.minimum(age - middle, 0) + 0.1 * rng.standard_normal(n)
     f = OneCompartment().predict(rows, {"CL": np.exp(effect), "V": 10.0})
-    rows["DV"] = f * (1 + 0.05 * rng.standard_normal(len(rows)))
+    rows["DV"] = f * (1 + 0.05 * rng.standard_normal(len(rows))) * (rows.AMT == 0)
     model = NonlinearMixedEffectsRegressor(
         OneCompartment(), parameters={"CL": 1.0, "V": 8.0}, omega=["CL"],
         residual_error="proportional", n_burn_in=10, random_state=0,
@@ -137,7 +137,7 @@ def test_a_form_on_the_natural_scale_is_a_model_of_its_own():
     })  # fmt: skip
     CL = (1 + effect * (weight - 70)) * np.exp(0.1 * rng.standard_normal(n))
     f = OneCompartment().predict(rows, {"CL": CL, "V": 10.0})
-    rows["DV"] = f * (1 + 0.05 * rng.standard_normal(len(rows)))
+    rows["DV"] = f * (1 + 0.05 * rng.standard_normal(len(rows))) * (rows.AMT == 0)
     settings = {"residual_error": "proportional", "n_burn_in": 10, "random_state": 0}
     linear = Reparametrized(
         OneCompartment(),

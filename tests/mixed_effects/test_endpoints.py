@@ -49,7 +49,8 @@ def table():
         "AMT": np.tile([100.0, 0, 0, 0, 0, 0], n),
     }  # fmt: skip
     CL = 2 * np.exp(0.2 * np.random.default_rng(1).standard_normal(n))
-    found["DV"] = 5 * np.exp(-np.repeat(CL, 6) / 20 * found["TIME"])
+    curve = 5 * np.exp(-np.repeat(CL, 6) / 20 * found["TIME"])
+    found["DV"] = curve * (found["AMT"] == 0)
     return found
 
 
@@ -162,7 +163,7 @@ def test_a_log_density_with_predictions():
     }
     psi = {"CL": 2 * np.exp(0.3 * rng.standard_normal(n)), "V": 20.0}
     f = OneCompartment().predict(table, psi)
-    table["DV"] = f + 0.3 * rng.standard_normal(5 * n)
+    table["DV"] = (f + 0.3 * rng.standard_normal(5 * n)) * (table["AMT"] == 0)
     settings = {
         "parameters": {"CL": 2.0, "V": 20.0}, "omega": ["CL"], "random_state": 0,
     }  # fmt: skip

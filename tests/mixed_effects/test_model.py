@@ -478,6 +478,7 @@ def test_compiled_parameters_vary_within_subjects():
         "OCC": np.tile([1, 1, 1, 1, 2, 2, 2, 3], n), "WT": rng.normal(size=m * n),
         "DV": rng.uniform(1, 4, m * n),
     })  # fmt: skip
+    frame.loc[frame.AMT > 0, "DV"] = 0.0
     lagged = {**ABSORBED, "KA": 1.5, "ALAG": 0.4}
     doses = np.column_stack([np.full(m * n, 100.0), frame[["TIME", "WT", "OCC"]]])
     own = read_nonmem(frame), None, None

@@ -37,7 +37,7 @@ def table():
         "ID": np.repeat(np.arange(n), m),
         "TIME": np.tile(TIMES, n),
         "AMT": np.where(np.tile(TIMES, n) == 0, 100.0, 0.0),
-        "DV": np.where(low, LIMIT, y).ravel(),
+        "DV": np.where(TIMES == 0, 0.0, np.where(low, LIMIT, y)).ravel(),
         "CENS": np.where(np.tile(TIMES, n) == 0, 0, low.ravel()),
     }
 

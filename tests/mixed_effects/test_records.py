@@ -19,7 +19,7 @@ from sktem.evaluation import (
     visual_predictive_check,
 )
 from sktem.exceptions import FitWarning
-from sktem.mixed_effects.doubtful_values import doubtful_columns
+from sktem.mixed_effects.doubtful_values import doubtful_columns, doubtful_values
 from sktem.mixed_effects.last_climb import ClimbRule, LastClimb, NodeRule
 from sktem.plotting import IndividualFitDisplay, PredictionDisplay, ResidualDisplay
 from tests.mixed_effects.fits import bolus_fit, bolus_rows
@@ -60,7 +60,8 @@ def table():
         "KA": 0.9,
     }
     f = OneCompartment("first-order").predict(found, psi)
-    found["DV"] = f * (1 + 0.1 * rng.standard_normal(len(f)))
+    drawn = f * (1 + 0.1 * rng.standard_normal(len(f)))
+    found["DV"] = np.where(found["AMT"] > 0, np.nan, drawn)
     return found
 
 
@@ -420,7 +421,9 @@ def below_quantification():
     f = OneCompartment("first-order").predict(table, psi)
     y = f * (1 + 0.1 * rng.standard_normal(len(f)))
     table["AMT"][0] = 100.0
-    return table | {"DV": np.maximum(y, 0.5), "CENS": (y < 0.5) & (table["AMT"] == 0)}
+    observed = table["AMT"] == 0
+    drawn = np.where(observed, np.maximum(y, 0.5), 0.0)
+    return table | {"DV": drawn, "CENS": (y < 0.5) & observed}
 
 
 def test_nodes_rise_until_they_change_nothing():
@@ -605,6 +608,18 @@ def one_in_other_units(rows):
     rows.loc[rows.ID == 6, "DV"] *= 1000.0
 
 
+def one_dose_in_other_units(rows):
+    rows.loc[rows.ID == 6, "AMT"] *= 1000.0
+
+
+def a_third_in_other_units(rows):
+    rows.loc[rows.ID % 3 == 0, "DV"] *= 1000.0
+
+
+def a_third_are_small(rows):
+    rows.loc[rows.ID % 3 == 0, "DV"] *= 3.0
+
+
 def one_is_censored(rows):
     rows.loc[(rows.ID == 5) & (rows.TIME == 20), "CENS"] = 1
 
@@ -620,6 +635,9 @@ def one_is_flagged(rows):
         (zero_at_the_end, "1 of 60 observations after a dose are zero or less.*CENS"),
         (all_are_bounds, r"All observations are bounds \(CENS\)"),
         (one_in_other_units, r"subjects \[6(.0)?\] differ .* check the units"),
+        (one_dose_in_other_units, r"subjects \[6(.0)?\] differ .* check the units"),
+        (a_third_in_other_units, r"subjects \[.*9.*\] differ .* check the units"),
+        (a_third_are_small, None),
         (one_is_censored, None),
     ],
 )
@@ -708,3 +726,49 @@ def test_text_is_no_covariate(table):
         )
     with pytest.raises(ValueError, match="sort the records by ID and TIME"):
         read_nonmem(rows.sample(frac=1.0, random_state=0).sort_values("ID"))
+
+
+def doubts(fitted, frame):
+    """Return what is said of the values of records."""
+    problem = fitted._fitted_on(read_nonmem(frame), *[None] * 3, "").problem
+    return " ".join(doubtful_values(problem.model, problem.rows))
+
+
+def test_observations_in_records_of_doses_are_told(table, fit):
+    frame = pd.DataFrame(table)
+    is_dose = frame.AMT > 0
+    assert doubts(fit, frame.assign(DV=np.where(is_dose, 0.0, frame.DV))) == ""
+    assert doubts(fit, frame.assign(DV=np.where(is_dose, np.nan, frame.DV))) == ""
+    late = frame.assign(DV=np.where(is_dose, 5.0, frame.DV))
+    words = f"{is_dose.sum()} records of doses .* such as record 1 .* which is not read"
+    assert re.search(words, doubts(fit, late))
+    assert re.search(words, doubts(fit, late.assign(MDV=0)))
+    assert doubts(fit, late.assign(MDV=is_dose.astype(int))) == ""
+    # Copies of subjects have the messages of their records.
+    half = read_nonmem(late).take([0, 1, 1])
+    assert half.unread.sum() == (half["EVID"] == 1).sum()
+
+
+def test_doses_that_stand_twice_are_told(table, fit):
+    frame = pd.DataFrame(table)
+    twice = pd.concat([frame, frame[frame.AMT > 0]])
+    twice = twice.sort_values(["ID", "TIME", "AMT"], ascending=[True, True, False])
+    count = (frame.AMT > 0).sum()
+    assert f"{count} doses, such as record 2 " in doubts(fit, twice)
+    # Doses that differ in a column, or in the subject, are several.
+    assert doubts(fit, twice.assign(NUMBER=np.arange(len(twice)))) == ""
+    assert doubts(fit, frame.assign(ID=frame.ID, TIME=frame.TIME)) == ""
+
+
+def test_measured_values_are_no_limits(table, fit):
+    frame = pd.DataFrame(table)
+    late = (frame.TIME == 20) & (frame.AMT == 0)
+    limit = frame.DV[late].max()
+    frame["CENS"] = late.astype(int)
+    assert f"CENS is 1 in {late.sum()} observations, each" in doubts(fit, frame)
+    assert doubts(fit, frame.assign(DV=frame.DV.where(~late, limit))) == ""
+    # Limits of two assays, and few censored values.
+    two = np.where(frame.ID % 2 == 0, limit, 2 * limit)
+    assert doubts(fit, frame.assign(DV=frame.DV.where(~late, two))) == ""
+    few = (late & (frame.ID <= 3)).astype(int)
+    assert doubts(fit, frame.assign(CENS=few)) == ""

@@ -335,7 +335,7 @@ def visits(variance, n=20):
     effects = np.sqrt(variance) * rng.standard_normal((n, 2))
     psi["CL"] = psi["CL"] * np.exp(effects[frame.ID - 1, frame.OCC])
     f = MODEL.predict(read_nonmem(frame), psi)
-    frame["DV"] = f * np.exp(0.1 * rng.standard_normal(len(f)))
+    frame["DV"] = f * np.exp(0.1 * rng.standard_normal(len(f))) * (frame.AMT == 0)
     return read_nonmem(frame)
 
 

@@ -234,7 +234,8 @@ def test_limits_of_two_laboratories(seed, clearance):
     y = f * (1 + 0.1 * rng.standard_normal(4 * n))
     limit = np.where(table["ID"] % 2, 0.5, 1.5)
     below = (y < limit) & (table["AMT"] == 0)
-    table |= {"DV": np.where(below, limit, y), "CENS": below * 1}
+    observed = table["AMT"] == 0
+    table |= {"DV": np.where(below, limit, y) * observed, "CENS": below * 1}
     known = {"CL": clearance, "V": 20.0, "omega2_CL": 0.09, "omega2_V": 0.04, "b": 0.1}
     fit = NonlinearMixedEffectsRegressor(
         OneCompartment(),

@@ -246,7 +246,7 @@ def bounded_study(seed, side):
     other = bound - 0.4 * side
     inside = beyond & (side * (y - other) > 0) & (rng.random(len(y)) < 0.5)
     table |= {
-        "DV": np.where(beyond, bound, y),
+        "DV": np.where(beyond, bound, y) * (table["AMT"] == 0),
         "CENS": np.where(beyond, side, 0),
         "LIMIT": np.where(inside, other, np.nan),
     }
