@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sktem.compartments.records import COLUMNS, Records, named_columns, numbers
+from sktem.compartments.record_columns import COLUMNS, numbers
+from sktem.compartments.records import Records, named_columns
 
 __all__ = ["Doses"]
 
