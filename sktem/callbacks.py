@@ -1,7 +1,7 @@
 """Callbacks for scikit-learn's callback API (scikit-learn 1.9 and later).
 
-Set them with ``estimator.set_callbacks(...)`` before ``fit``. Besides these,
-scikit-learn's own callbacks work, such as ``sklearn.callback.ProgressBar``.
+Set them with ``estimator.set_callbacks(...)`` before ``fit``. scikit-learn's own
+callbacks, such as ``sklearn.callback.ProgressBar``, work as well.
 """
 
 from __future__ import annotations
@@ -41,19 +41,18 @@ class _FitCallback:
 class Checkpoint(_FitCallback):
     """Save the state of a fit after epochs, and resume a fit that was killed.
 
-    The file is replaced atomically: a kill at any moment leaves the last complete
-    state. When ``fit`` is called again with the same parameters and data, it continues
-    from the file and ends with the same bits as a fit that was not interrupted.
-    A file of another fit is left unused, with a warning, and then overwritten.
-    ``partial_fit`` saves nothing: between two chunks an estimator can be pickled as it
-    is.
+    The file is replaced atomically, so that a kill at any moment leaves the last
+    complete state. When ``fit`` is called again with the same parameters and data, it
+    continues from the file and ends with the same bits as an uninterrupted fit. A file
+    from another fit is ignored, with a warning, and then overwritten. ``partial_fit``
+    saves nothing: between two chunks, an estimator can be pickled as it is.
 
     Parameters
     ----------
     path : str or path-like
         The file.
     every : int, default=1
-        Epochs between two saves.
+        Number of epochs between saves.
 
     Examples
     --------
@@ -199,8 +198,8 @@ def _fingerprint(value):
 class LogLikelihoodMonitor(_FitCallback):
     """Record the score on held-out data after each epoch, and stop early.
 
-    On a stream it records the score after each call of ``partial_fit``, and adds it to
-    those of the calls before.
+    On a stream it appends the score after each call of ``partial_fit`` to those of
+    previous calls.
 
     (scikit-learn's ``ScoringMonitor`` scores supervised estimators only.)
 
@@ -212,14 +211,15 @@ class LogLikelihoodMonitor(_FitCallback):
         Stop ``fit`` when the score has not risen for this many epochs; None never
         stops.
     min_delta : float, default=0.0
-        Least rise that counts.
+        Smallest rise that counts.
     sample_weight : array-like of shape (n_samples,) or None, default=None
         Weights of the held-out rows, for estimators whose ``score`` takes them.
 
     Attributes
     ----------
     scores_ : list of float
-        Mean log-likelihood per row after each epoch of the last fit, or each chunk.
+        Mean log-likelihood per row after each epoch of the last fit, or after each
+        chunk.
 
     Examples
     --------

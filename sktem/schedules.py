@@ -127,10 +127,10 @@ class BurnInThenDecay(Schedule):
     Parameters
     ----------
     n_burn_in : int, default=100
-        Iterations with step 1, in which the estimates move fast and keep the
+        Number of iterations with step 1, in which the estimates move fast and keep the
         Monte Carlo noise.
     alpha : float, default=0.6
-        Exponent of the decay that follows and averages the noise out.
+        Exponent of the decay that follows, which averages out the noise.
 
     Examples
     --------
@@ -197,8 +197,8 @@ class Linear(Schedule):
 class LogHarmonic(Schedule):
     """Steps ``scale / (1 + k log k)``, never above 1.
 
-    The slower of the two pairs of steps that Jang et al. (2016, after Theorem 1) name:
-    ``a_t = 1 / t`` and ``b_t = 1 / (1 + t log t)``. Their other pair is
+    These are the steps b_t of the slower of the two pairs in Jang et al. (2016, after
+    Theorem 1), ``a_t = 1 / t`` and ``b_t = 1 / (1 + t log t)``. Their other pair is
     ``Polynomial(2 / 3)`` and ``Polynomial(1)``.
 
     Parameters
@@ -232,7 +232,7 @@ def check_schedule(step_size, name: str = "step_size"):
     step_size : float, callable or Schedule
         A number in (0, 1] means a constant step.
     name : str, default="step_size"
-        How to call it in an error.
+        Name of the parameter in errors.
 
     Returns
     -------
@@ -262,7 +262,7 @@ def check_schedule(step_size, name: str = "step_size"):
 
 
 def in_phase(step_size, phase):
-    """Return the schedule or callable that holds in a phase of the run.
+    """Return the schedule or callable that applies in a phase of the run.
 
     Parameters
     ----------
@@ -274,7 +274,8 @@ def in_phase(step_size, phase):
     Returns
     -------
     callable
-        A :class:`Schedule` is asked, any other callable is the same in all phases.
+        A :class:`Schedule` may depend on the phase; any other callable is the same in
+        all phases.
     """
     return step_size.in_phase(phase) if isinstance(step_size, Schedule) else step_size
 
@@ -288,9 +289,9 @@ def steps_from(step_size, first: int, count: int) -> np.ndarray:
         Maps the iteration index to a step. A :class:`Schedule` is called once, with
         an array; any other callable is called with numbers.
     first : int
-        Number of the first iteration.
+        Index of the first iteration.
     count : int
-        How many iterations.
+        Number of iterations.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Compartment models of pharmacometrics: event records to amounts.
+"""Compartment models of pharmacometrics: from event records to amounts.
 
 The public names are imported on first use.
 """

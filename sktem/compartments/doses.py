@@ -21,19 +21,19 @@ class Doses:
     Parameters
     ----------
     source : path, data frame or dict of array-like
-        One row for each dose, with the columns TIME and AMT and, if they are needed,
-        ID, RATE, II, ADDL, SS, CMT and EVID as :func:`read_nonmem` describes them.
-        Without ID, all subjects get these doses. Without EVID all are doses. Other
-        columns are covariates.
+        One row per dose, with the columns TIME and AMT and, if needed, ID, RATE, II,
+        ADDL, SS, CMT and EVID as described in :func:`read_nonmem`. Without ID, all
+        subjects get these doses. Without EVID, all rows are doses. Other columns are
+        covariates.
     columns : dict of str or None, default=None
-        Names of columns in the source by the names above, where they differ.
+        Names of the columns in the source, keyed by the names above, where they differ.
 
     Notes
     -----
-    A dose stands before the observations of the same time, which include it. Where this
-    is not meant, as for a trough, give the dose a later time. A covariate that one of
-    the tables lacks has the value of the next record of the subject in the other, or
-    of the last one.
+    A dose precedes observations at the same time, which therefore include it. If this
+    is not intended, as for a trough, give the dose a later time. If a covariate is
+    missing from one of the tables, its value is that of the subject's next record in
+    the other table, or of the last one.
 
     Examples
     --------
@@ -85,17 +85,17 @@ class Doses:
         ----------
         X : data frame, dict or array of shape (n_observations, n_columns)
             Times of the observations ("TIME", or the first column of an array), and
-            covariates; "CMT" is the kind of an observation, and "CENS" is 1 where it is
-            below y, -1 where it is above.
+            covariates; "CMT" is the kind of an observation, and "CENS" is 1 where the
+            observation is below y, -1 where it is above.
         y : array-like of shape (n_observations,) or None, default=None
-            Observations; None where they are not known.
+            Observations; None if they are unknown.
         groups : array-like of shape (n_observations,)
             Label of the subject of each observation, as in ID.
 
         Returns
         -------
         records : Records
-            The records of the subjects that are observed, sorted by label.
+            The records of the subjects with observations, sorted by label.
         rows : ndarray of int of shape (n_observations,)
             The record of each observation.
 

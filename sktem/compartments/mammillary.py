@@ -132,7 +132,7 @@ class _Mammillary(SolvedModel):
 
     @property
     def has_closed_form(self) -> bool:
-        """Whether amounts follow without integration of differential equations."""
+        """Whether amounts are computed without integrating differential equations."""
         closed = self.elimination == "linear" and self._entry.input_kind == 0
         return closed and self._code in (0, 1)
 
@@ -142,12 +142,12 @@ class _Mammillary(SolvedModel):
         Parameters
         ----------
         parameters : dict of float
-            Values of the parameters, upper and lower case alike.
+            Values of the parameters; names are case-insensitive.
 
         Returns
         -------
         bool
-            Whether it is, of one compartment with first-order absorption.
+            Whether it is, for one compartment with first-order absorption.
         """
         values = {name.upper(): value for name, value in parameters.items()}
         known = self.absorption == "first-order" and self.elimination == "linear"
@@ -230,7 +230,7 @@ class _Mammillary(SolvedModel):
         Returns
         -------
         LinearPlan or None
-            The plan, None without a closed form.
+            The plan, or None without a closed form.
         """
         if not self.has_closed_form:
             return None
@@ -327,15 +327,15 @@ class _Mammillary(SolvedModel):
 
 
 class OneCompartment(_Mammillary):
-    """One compartment, into which doses come and from which they are eliminated.
+    """One compartment that doses enter and from which they are eliminated.
 
     Predictions are concentrations, ``A / V``.
 
     Parameters
     ----------
     absorption : str or None, default=None
-        How doses into compartment 1 enter the central compartment. What enters a depot
-        or the central compartment over time is given by the parameters named here.
+        How doses into compartment 1 reach the central compartment. The parameters named
+        here describe the input into a depot or the central compartment over time.
 
         - None or "intravenous": at once, or as an infusion. The central compartment has
           the number 1, the others follow.
@@ -343,31 +343,31 @@ class OneCompartment(_Mammillary):
           central one 2.
         - "zero-order": at a constant rate over the duration D1. The central compartment
           has the number 1.
-        - "parallel": a share FR1 at the rate KA1, the others at KA2. Both depots are
+        - "parallel": a fraction FR1 at the rate KA1, the rest at KA2. Both depots are
           compartment 1, the central one is 2.
-        - "transit": through N transit compartments with a mean time of MTT into the
-          depot, and from there at the rate KA. N need not be an integer.
-        - "weibull": straight into the central compartment, the time having a Weibull
+        - "transit": through N transit compartments with a mean transit time of MTT into
+          the depot, and from there at the rate KA. N need not be an integer.
+        - "weibull": directly into the central compartment, at a time that has a Weibull
           density with scale TD and shape BETA.
-        - "inverse-gaussian": likewise, with mean MAT and squared coefficient of
-          variation CV2.
+        - "inverse-gaussian": likewise, with an inverse Gaussian density of mean MAT and
+          squared coefficient of variation CV2.
     elimination : {"linear", "michaelis-menten", "mixed"}, default="linear"
         Clearance CL; ``VMAX C / (KM + C)`` as amount per time; or both.
     response : str or None, default=None
-        A last compartment: what records with its number as CMT observe, while all
-        others observe the concentration.
+        A response, as a last compartment. Records whose CMT is its number observe the
+        response, all others the concentration.
 
         - "effect": an effect compartment, ``E' = KE0 (C - E)``.
         - "inhibited-production", "stimulated-production": a turnover ``E' = KIN g -
-          KOUT E`` that begins at KIN / KOUT, with ``g = 1 - IMAX C / (IC50 + C)`` or
+          KOUT E`` that starts at KIN / KOUT, with ``g = 1 - IMAX C / (IC50 + C)`` or
           ``g = 1 + EMAX C / (EC50 + C)``.
         - "inhibited-loss", "stimulated-loss": ``E' = KIN - KOUT g E``.
     rtol : float, default=1e-8
-        Relative tolerance of a step, where there is no closed form.
+        Relative tolerance of an integration step, where there is no closed form.
     atol : float, default=1e-10
         Absolute tolerance of a step, as a share of the largest amount of a subject.
     max_steps : int, default=10000
-        Steps between two records, at most; predictions beyond are NaN.
+        Maximum number of steps between two records; predictions beyond that are NaN.
 
     Attributes
     ----------
@@ -377,10 +377,10 @@ class OneCompartment(_Mammillary):
 
     Notes
     -----
-    Amounts of linear models have a closed form, from record to record and at steady
-    state, which is a divided difference of exponentials where rates meet, and of
-    incomplete gamma functions after transit compartments. The others are integrated by
-    Dormand and Prince's method of order 8 (DOP853).
+    The amounts of linear models have a closed form, from record to record and at steady
+    state: divided differences of exponentials where rates coincide, and of incomplete
+    gamma functions after transit compartments. Other models are integrated by Dormand
+    and Prince's method of order 8 (DOP853).
 
     References
     ----------
@@ -412,7 +412,7 @@ class TwoCompartment(_Mammillary):
     ----------
     absorption : str or None, default=None
         As for :class:`OneCompartment`. The central compartment has the number 1, or 2
-        with a depot; the peripheral one the next.
+        with a depot; the peripheral one has the next number.
     elimination : {"linear", "michaelis-menten", "mixed"}, default="linear"
         As for :class:`OneCompartment`.
     response : str or None, default=None

@@ -109,9 +109,9 @@ class LinearPlan(NamedTuple):
 
 
 class CompartmentModel(ABC):
-    """A model of amounts in compartments, which doses enter.
+    """A model of the amounts in compartments that doses enter.
 
-    Subclasses say which parameters they have, and what they predict.
+    Subclasses define their parameters and what they predict.
 
     Parameters
     ----------
@@ -134,15 +134,15 @@ class CompartmentModel(ABC):
 
     @property
     def has_closed_form(self) -> bool:
-        """Whether amounts follow without integration of differential equations."""
+        """Whether amounts are computed without integrating differential equations."""
         return False
 
     @property
     def tolerance(self) -> float:
-        """Relative error by which predictions jump where steps change, 0 without any.
+        """Relative size of jumps of predictions where steps change, 0 without jumps.
 
-        It is the tolerance of the integration; of copies in step, that of those which
-        cannot be.
+        It is the tolerance of the integration; for copies in step, the tolerance for
+        those that cannot be integrated in step.
         """
         if self.model is not None:
             return self.model.tolerance
@@ -152,7 +152,7 @@ class CompartmentModel(ABC):
 
     @property
     def hindrance(self) -> str:
-        """Reason why a fit is slow, known after predictions; empty for none."""
+        """Reason why a fit is slow, known after predictions; empty if there is none."""
         return "" if self.model is None else self.model.hindrance
 
     def plan(self, records: Records, names) -> LinearPlan | None:
@@ -168,22 +168,22 @@ class CompartmentModel(ABC):
         Returns
         -------
         LinearPlan or None
-            The plan, None without a closed form.
+            The plan, or None without a closed form.
         """
         return None
 
     def hasty(self, most: int) -> CompartmentModel:
-        """Return the model with fewer steps between two records, for a search.
+        """Return the model with a limit to steps between two records, for a search.
 
         Parameters
         ----------
         most : int
-            Steps of integration, at most.
+            Maximum number of integration steps.
 
         Returns
         -------
         CompartmentModel
-            The model, whose predictions are NaN where there would be more.
+            The model, whose predictions are NaN where more steps would be needed.
         """
         hasty = self._copy()
         hasty.max_steps = min(self.max_steps, most)
@@ -191,20 +191,20 @@ class CompartmentModel(ABC):
         return hasty
 
     def in_step(self, count: int) -> CompartmentModel:
-        """Return the model whose predictions are those of copies of subjects.
+        """Return the model for records that are copies of subjects.
 
-        Consecutive copies are integrated with the steps of the first of them, so that
-        differences of their predictions have no noise of steps that change.
+        Consecutive copies are integrated with the same steps as the first of them, so
+        that differences of their predictions have no noise from changing steps.
 
         Parameters
         ----------
         count : int
-            Copies of a subject.
+            Number of copies of a subject.
 
         Returns
         -------
         CompartmentModel
-            The model, whose records have to be those of copies.
+            The model, whose records have to be copies.
         """
         other = self._copy()
         other.n_in_step = count
@@ -223,24 +223,25 @@ class CompartmentModel(ABC):
         Parameters
         ----------
         records : Records, path or data frame
-            Records of doses and observations, as :func:`read_nonmem` takes them.
+            Records of doses and observations, as accepted by :func:`read_nonmem`.
         parameters : dict
-            Values of the parameters by name: a number, an array of shape
-            (n_subjects,) or one of shape (n_records,). Next to those of the model,
-            parameters of doses are "F" (bioavailability, 1), "ALAG" (lag time, 0), "D"
-            (duration of infusions with a RATE of -2) and "R" (rate of those with -1);
-            with the number of a compartment, such as "F2", they are for doses into that
-            one. Upper and lower case are alike.
+            Values of the parameters by name: a number, an array of shape (n_subjects,)
+            or one of shape (n_records,). In addition to those of the model, there are
+            parameters of doses, with their defaults: "F" (bioavailability, 1), "ALAG"
+            (lag time, 0), "D" (duration of infusions with a RATE of -2) and "R" (rate
+            of those with -1). With the number of a compartment, such as "F2", they
+            apply to doses into that compartment. Names are case-insensitive.
 
         Returns
         -------
         ndarray of shape (n_records,)
-            Predictions, of all records in their order. That of a dose includes it.
+            Predictions for all records in their order. The prediction at a dose
+            includes that dose.
 
         Raises
         ------
         ValueError
-            If a parameter is missing, unknown or of another shape, or a record is
+            If a parameter is missing, unknown or has a wrong shape, or if a record is
             impossible for the model.
         """
         records = read_nonmem(records)
@@ -250,22 +251,22 @@ class CompartmentModel(ABC):
         return predictions
 
     def gradient(self, records, parameters) -> dict[str, np.ndarray]:
-        """Return the derivatives of the predictions by each parameter.
+        """Return the derivatives of the predictions with respect to each parameter.
 
         Parameters
         ----------
         records : Records, path or data frame
-            Records of doses and observations, as :func:`read_nonmem` takes them.
+            Records of doses and observations, as accepted by :func:`read_nonmem`.
         parameters : dict
             Values of the parameters, as in :meth:`predict`.
 
         Returns
         -------
         dict of ndarray of shape (n_records,)
-            Derivatives of the predictions of all records by the parameters that were
-            passed, those of doses too; where a parameter varies within a subject, by a
-            change of all of its values. At a bound of a parameter, such as a lag time
-            of 0, they are those from the inside.
+            Derivatives of the predictions at all records with respect to the parameters
+            passed, including those of doses. If a parameter varies within a subject,
+            all its values change together. At a bound of a parameter, such as a lag
+            time of 0, derivatives are taken from the inside.
 
         Raises
         ------
@@ -274,13 +275,14 @@ class CompartmentModel(ABC):
 
         Notes
         -----
-        They are central differences, to 9 or 10 digits, between solutions that have the
-        same steps of integration: also of equations with a coarse tolerance they are
-        those of the prediction, without the noise of steps that change (internal
-        numerical differentiation, Bock 1981). Subjects with steady states that are
-        searched for, or where a shift of a lag time or of a duration would change the
-        order of doses and records, are integrated to a relative tolerance of 1e-11 in
-        its place, and so are functions that are not compiled: 5 or 6 digits.
+        The derivatives are central differences, accurate to 9 or 10 digits, between
+        solutions with the same integration steps (internal numerical differentiation,
+        Bock 1981). Even with a coarse tolerance they are thus the derivatives of the
+        prediction, without noise from changing steps. There are exceptions, which are
+        integrated to a relative tolerance of 1e-11 instead and give 5 or 6 digits:
+        subjects whose steady states are searched for, subjects for whom shifting a lag
+        time or a duration would change the order of doses and records, and functions
+        that are not compiled.
 
         References
         ----------
@@ -305,14 +307,14 @@ class CompartmentModel(ABC):
         Parameters
         ----------
         records : Records, path or data frame
-            Records of doses and observations, as :func:`read_nonmem` takes them.
+            Records of doses and observations, as accepted by :func:`read_nonmem`.
         parameters : dict
             Values of the parameters, as in :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n_records, n_states)
-            Amounts; the last is the response, where there is one.
+            Amounts; the last one is the response, if there is one.
 
         Raises
         ------
@@ -348,12 +350,12 @@ class CompartmentModel(ABC):
         Parameters
         ----------
         names : iterable of str
-            Names, of the model and of doses.
+            Names of parameters of the model and of doses.
 
         Raises
         ------
         ValueError
-            If one is unknown, given twice or missing.
+            If a name is unknown, given twice or missing.
         """
         self._check_names(list(names))
 
@@ -365,7 +367,7 @@ class CompartmentModel(ABC):
         records : Records
             The records. A CMT of 0 is the first.
         others : iterable of int, default=()
-            Kinds that are predicted as the first one is.
+            Kinds that are predicted like the first one.
 
         Raises
         ------
@@ -384,7 +386,7 @@ class CompartmentModel(ABC):
     @property
     @abstractmethod
     def kinds(self) -> tuple[int, ...]:
-        """Kinds of observations that are predicted, by CMT."""
+        """Kinds of observations that the model predicts, by CMT."""
 
     @abstractmethod
     def _predictions(self, records: Records, parameters) -> np.ndarray:

@@ -38,47 +38,48 @@ def _record(names) -> type:
 class ODE(SolvedModel):
     """A model whose amounts follow differential equations.
 
-    The integrator starts anew at each dose, end of an infusion and record. Linear
-    equations with constants that depend on parameters alone are solved exactly instead,
-    by exponentials of their matrices, which is three times as fast: they are known by
-    calling ``rhs`` with objects that allow nothing else. For that it has to be without
-    branches, ``try`` and arrays that it fills: ``return -p.K * A[0], p.K * A[0]``.
+    The integrator restarts at each dose, end of an infusion and record. Linear
+    equations whose coefficients depend only on parameters are solved exactly instead,
+    by matrix exponentials, which is three times as fast. They are recognised by calling
+    ``rhs`` with objects that allow only linear operations. For this, ``rhs`` must not
+    have branches or ``try``, or fill arrays: ``return -p.K * A[0], p.K * A[0]``.
 
     Parameters
     ----------
     rhs : callable
         ``rhs(t, A, p)`` returns the derivatives of the amounts A at time t, a tuple or
-        array with one number for each compartment; p has the parameters as ``p.CL`` and
-        by position. Doses are added by the model. A function of ``numba.njit``, or
-        plain Python, which is compiled too where numba takes it, nothing is raised, and
-        modules and compiled functions are all that it uses from outside: others are
-        slower by orders of magnitude. Predictions are NaN where a compiled one raises.
+        array with one number per compartment; p has the parameters as ``p.CL`` and by
+        position. Doses are added by the model. The function may be compiled by
+        ``numba.njit`` or plain Python. Plain Python is compiled as well if numba
+        accepts it, it raises nothing, and modules and compiled functions are all that
+        it uses from outside; otherwise it is slower by orders of magnitude. Predictions
+        are NaN where a compiled function raises.
     parameters : sequence of str
         Names of the parameters.
     n_states : int
-        Number of compartments, which doses name from 1 on.
+        Number of compartments; doses refer to them by numbers from 1.
     output : callable, dict or None, default=None
         ``output(A, p)`` returns what is observed: ``A[0]`` are the amounts in the first
         compartment at all records, and ``p.CL`` are the parameters of all records. A
-        dict has one for each kind of observation, by CMT. None means the amount in the
-        compartment that CMT names.
+        dict has one such function for each kind of observation, by CMT. None means the
+        amount in the compartment given by CMT.
     initial : callable or None, default=None
         ``initial(p)`` returns the amounts at the beginning and after resets, one for
-        each compartment, where ``p.CL`` are arrays; None means zeros.
+        each compartment; ``p.CL`` is an array here. None means zeros.
     method : {"non-stiff", "stiff"}, default="non-stiff"
-        Steps of order 8 by Dormand and Prince (DOP853); or of order 5 by a Rosenbrock
-        method (Rodas5P), for equations with rates that differ by orders of magnitude,
-        such as fast binding or exchange: the length of its steps is that of what is
-        slow. Its Jacobian comes from differences, by two calls of ``rhs`` for each
-        state. Both are compiled with ``rhs``; where that is not compiled they are
-        "DOP853" and "LSODA" of ``scipy.integrate``. Linear equations need neither.
+        "non-stiff" is the method of order 8 by Dormand and Prince (DOP853). "stiff" is
+        a Rosenbrock method of order 5 (Rodas5P), for equations with rates that differ
+        by orders of magnitude, such as fast binding or exchange: its step length is
+        determined by the slow processes. Its Jacobian comes from finite differences,
+        with two calls of ``rhs`` per state. Both are compiled with ``rhs``; if that is
+        not compiled, they are "DOP853" and "LSODA" of ``scipy.integrate``. Linear
+        equations need neither.
     rtol : float, default=1e-8
         Relative tolerance of a step.
     atol : float, default=1e-10
-        Absolute tolerance of a step, as a share of the largest amount of a subject so
-        far.
+        Absolute tolerance of a step, as a share of the subject's largest amount so far.
     max_steps : int, default=10000
-        Steps between two records, at most; predictions beyond are NaN.
+        Maximum number of steps between two records; predictions beyond that are NaN.
 
     Attributes
     ----------
@@ -181,7 +182,7 @@ class ODE(SolvedModel):
 
     @property
     def hindrance(self) -> str:
-        """Reason why the equations are not compiled; empty for none."""
+        """Reason why the equations are not compiled; empty if there is none."""
         if self._compiled is not False:
             return ""
         names = outside_of(self.rhs) if isinstance(self.rhs, FunctionType) else []

@@ -20,20 +20,20 @@ HOURS_OF_DAY = 24.0
 class Records:
     """Records of doses and observations of subjects.
 
-    :func:`read_nonmem` makes them from files and data frames.
+    :func:`read_nonmem` creates them from files and data frames.
 
     Parameters
     ----------
     columns : dict of ndarray of shape (n_records,)
-        Columns by name, among them "ID" and "TIME". What "DV", "AMT", "RATE", "II",
-        "ADDL", "SS", "CMT", "EVID", "MDV" and "CENS" mean is said there; any others are
-        covariates. The records of a subject are next to each other, in the order of
-        time.
+        Columns by name, among them "ID" and "TIME". The meaning of "DV", "AMT", "RATE",
+        "II", "ADDL", "SS", "CMT", "EVID", "MDV" and "CENS" is explained there; all
+        others are covariates. The records of a subject are contiguous and in temporal
+        order.
 
     Attributes
     ----------
     columns : dict of ndarray
-        All columns, those with a meaning complete.
+        All columns; those with a defined meaning are complete.
     labels : ndarray of shape (n_subjects,)
         Labels of the subjects, in the order of their records.
     offsets : ndarray of int of shape (n_subjects + 1,)
@@ -44,7 +44,7 @@ class Records:
         Which records are no observations and have a DV that is not 0, though MDV was
         not given as 1.
     has_steady_states : bool
-        Whether a record, of these or of those that they were taken from, has SS.
+        Whether any record, of these or of those from which they were taken, has SS.
 
     Raises
     ------
@@ -92,7 +92,7 @@ class Records:
         self._made: dict[Any, Any] = {}
 
     def take(self, subjects) -> Records:
-        """Return the records of some subjects, which may be there several times.
+        """Return the records of some subjects, which may occur several times.
 
         Parameters
         ----------
@@ -112,14 +112,14 @@ class Records:
         return self.copied(rows, offsets, self.labels[subjects])
 
     def copied(self, rows, offsets, labels, changes=None) -> Records:
-        """Return copies of records, which are not checked again.
+        """Return copies of records, without checking them again.
 
         Parameters
         ----------
         rows : ndarray of int of shape (n_copies,)
-            Which records.
+            Indices of the records.
         offsets : ndarray of int of shape (n_subjects + 1,)
-            Where those of each subject begin.
+            Offsets at which those of each subject begin.
         labels : ndarray of shape (n_subjects,)
             Labels of the subjects.
         changes : dict of ndarray or None, default=None
@@ -170,7 +170,7 @@ class Records:
         return self._made[key]
 
     def unknown(self) -> Records:
-        """Return the records, all of which count as observations that are not known.
+        """Return the records with all of them as unknown observations.
 
         Returns
         -------
@@ -234,7 +234,7 @@ class Records:
         return doses == before[self.subject_of_record]
 
     def name(self, i) -> str:
-        """Return how messages call a record.
+        """Return the name of a record in messages.
 
         Parameters
         ----------
@@ -326,14 +326,14 @@ class Records:
             earlier[label] = subject
 
     def refuse(self, wrong, reason) -> None:
-        """Raise an error for the first of the records that are wrong.
+        """Raise an error for the first invalid record.
 
         Parameters
         ----------
         wrong : ndarray of bool of shape (n_records,)
-            Which.
+            Which records are invalid.
         reason : str
-            What is wrong with them.
+            What is wrong with them, for the message.
 
         Raises
         ------
@@ -345,7 +345,7 @@ class Records:
 
 
 def read_nonmem(source, *, columns=None, ignore="#@C") -> Records:
-    """Read records of doses and observations in the form that NONMEM has established.
+    """Read records of doses and observations in NONMEM's format.
 
     Each line is an observation, a dose, or another event of a subject. A missing value
     is "." or an empty field.
@@ -353,38 +353,40 @@ def read_nonmem(source, *, columns=None, ignore="#@C") -> Records:
     Parameters
     ----------
     source : str, path, data frame or dict of array-like
-        A text file with the names of columns in its first line and fields between
+        A text file with the column names in its first line and fields separated by
         commas, tabs or blanks, which may be compressed (``.gz``, ``.bz2``, ``.xz``); a
-        pandas or polars data frame; or columns by name. The names below may be in lower
-        case.
+        pandas or polars data frame; or a dict of columns. The names below may be in
+        lower case.
 
-        - ID: the subject, whose records are next to each other.
-        - TIME: in any unit, that of all rates; a clock time such as 13:30 is in hours.
+        - ID: the subject, whose records are contiguous.
+        - TIME: in any unit, which is that of all rates; a clock time such as 13:30 is
+          in hours.
         - DV: the observation, or the limit of a censored one.
         - EVID: 0 observation, 1 dose, 2 other event, 3 reset of all amounts, 4 reset
           and then dose. Without the column, a record with AMT or RATE is a dose.
         - AMT, RATE: amount, and rate of an infusion: 0 for a bolus, -1 where the rate
           and -2 where the duration is a parameter of the model.
-        - DUR: duration of an infusion, AMT / RATE, in place of RATE.
+        - DUR: duration of an infusion, AMT / RATE, instead of RATE.
         - ADDL, II: additional doses, and the time between doses.
         - SS: 1 for a steady state of doses at intervals of II that replaces the
           amounts, 2 for one that is added to them.
         - CMT: compartment of a dose, from 1; kind of an observation. 0 is the first.
-        - MDV: 1 where DV is not used; without the column, in records that are no
-          observations.
+        - MDV: 1 where DV is not used; without the column, it is 1 in records that are
+          not observations.
         - CENS: 1 where the value is below DV, -1 where it is above.
         - LIMIT: the other end of an interval that holds a censored value.
 
-        All others are covariates. Covariates and parameters of a record hold over the
-        interval that ends at it, and an observation includes a dose of the same time if
-        it stands below it.
+        All other columns are covariates. Covariates and parameters of a record hold
+        over the interval that ends at it. An observation includes a dose at the same
+        time if it comes after the dose.
     columns : dict of str or None, default=None
-        Names of columns in the source by the names above, where they differ, such as
-        ``{"DV": "conc"}``.
+        Names of the columns in the source, keyed by the names above, where they differ,
+        such as ``{"DV": "conc"}``.
     ignore : str, default="#@C"
-        Lines of a file that begin with one of these characters are left out; with a
-        letter only where all others begin with a number, for labels may begin with it.
-        A table whose first column has such marks is an error.
+        Lines of a file that begin with one of these characters are skipped. Lines that
+        begin with a letter among them are skipped only if all other lines begin with a
+        number, because labels may begin with that letter. A table whose first column
+        has such marks is an error.
 
     Returns
     -------

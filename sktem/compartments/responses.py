@@ -44,26 +44,27 @@ class Responses(CompartmentModel):
     Parameters
     ----------
     model : CompartmentModel or None
-        The model, whose prediction (a concentration) drives the outcomes; None for
-        outcomes without, then it is 0.
+        The model, whose prediction (a concentration) drives the outcomes. None is for
+        outcomes without a concentration, which is then 0.
     outcomes : dict of callable or None, default=None
-        ``function(p, records, c)`` by the CMT of an observation: what is predicted
-        there, such as the mean of a count. ``p.CL`` and the prediction c have one value
-        for each record, and ``records["WT"]`` is a column.
+        For each CMT of observations, a function ``function(p, records, c)`` that
+        returns the prediction, such as the mean of a count. ``p.CL`` and the model's
+        prediction c have one value for each record, and ``records["WT"]`` is a column.
     hazards : dict of callable or None, default=None
-        Functions of the same form by CMT: the hazard of an event. Records of that CMT
-        are events (DV 1) or the end of an interval without one (DV 0). The last of a
-        subject ends the observation; several are repeated events. The prediction there
-        is the probability of no event since the record of this kind before, or since
-        time 0; for a record with DV 1, in a fit, the density of that event, or
-        the probability that it was before this time where CENS is 1.
+        Functions of the same form by CMT that return the hazard of an event. Records of
+        that CMT are events (DV 1) or the end of an interval without one (DV 0). The
+        last record of a subject ends the observation; several events are repeated
+        events. The prediction is the probability of no event since the previous record
+        of this kind, or since time 0. In a fit, it is the density of the event for a
+        record with DV 1, or the probability that the event was before this time if CENS
+        is 1.
     parameters : sequence of str, default=()
-        Names of the parameters of the functions that the model does not have.
+        Names of those parameters of the functions that the model does not have.
     driver : int, default=0
-        CMT of the prediction of the model that is c.
+        CMT of the model's prediction that is used as c.
     n_nodes : int, default=8
-        Gauss-Legendre nodes between two records or doses, by which hazards are
-        integrated.
+        Number of Gauss-Legendre nodes between two records or doses, with which hazards
+        are integrated.
 
     Attributes
     ----------
@@ -72,9 +73,9 @@ class Responses(CompartmentModel):
 
     Notes
     -----
-    Hazards are integrated from record to record and from dose to dose, these where
-    they arrive, after a lag time. A kink elsewhere, such as one of a hazard that is a
-    function of time, costs digits; a record of EVID 2 there helps.
+    Hazards are integrated between records and doses, where doses count from their
+    arrival, after a lag time. A kink elsewhere, such as in a hazard that is a function
+    of time, reduces the accuracy; a record with EVID 2 at the kink helps.
 
     Examples
     --------
@@ -131,7 +132,7 @@ class Responses(CompartmentModel):
 
     @property
     def has_closed_form(self) -> bool:
-        """Whether the model has a closed form, and there is no hazard to integrate."""
+        """Whether the model has a closed form and there is no hazard to integrate."""
         plain = self.model is None or self.model.has_closed_form
         return plain and not self.hazards
 

@@ -26,17 +26,18 @@ class AutoregressionParams(NamedTuple):
     Attributes
     ----------
     means : ndarray of shape (K, m)
-        Means of the columns; with ``exog`` where these are 0.
+        Means of the columns; with ``exog``, those where ``exog`` is 0.
     coefficients : ndarray of shape (K, m, order)
         Coefficients of the deviations one row before, two rows before, and so on.
     variances : ndarray of shape (K, m)
         Variances of the errors.
     centre : ndarray of shape (m + q,)
-        Fixed point about which the statistics are held, of responses and regressors.
+        Fixed point relative to which the statistics of responses and regressors are
+        kept.
     degenerate : int
-        States that were kept because they had lost all their data.
+        Number of states kept unchanged because they had lost all their data.
     exog_coefficients : ndarray of shape (K, m, q)
-        Coefficients of the columns ``exog``, by which the means move.
+        Coefficients of the columns ``exog``, which shift the means.
     """
 
     means: np.ndarray
@@ -48,20 +49,20 @@ class AutoregressionParams(NamedTuple):
 
 
 class Autoregression(LaggedEmission):
-    """Columns whose deviations from the means of the states depend on those before.
+    """Autoregression of the deviations from means that depend on the state.
 
-    If the row t is in state ``k_t``, column j is ``y_tj = m_j(k_t) + sum_i a_ij(k_t)
-    (y_{t-i,j} - m_j(k_{t-i})) + e``, with errors of the variance ``s_j(k_t)``: after a
-    change of the state the mean changes at once, where with :class:`Regression` it is
-    approached by and by. A row depends on the states of ``order`` rows before, so that
-    fits of K states visit ``K ** (order + 1)`` histories of them. For hidden Markov
-    models only.
+    If row t is in state ``k_t``, column j is ``y_tj = m_j(k_t) + sum_i a_ij(k_t)
+    (y_{t-i,j} - m_j(k_{t-i})) + e``, with errors of variance ``s_j(k_t)``. When the
+    state changes, the mean changes at once; with :class:`Regression` it is approached
+    gradually. A row depends on the states of the ``order`` previous rows, so that fits
+    of K states visit ``K ** (order + 1)`` histories of them. For hidden Markov models
+    only.
 
     Parameters
     ----------
     order : int, default=1
-        Rows before, of the same sequence, that a row depends on, at least 1. The first
-        rows of a sequence are conditioned on.
+        Number of previous rows of the same sequence that a row depends on, at least 1.
+        The first rows of a sequence are conditioned on.
     switching_coefficients : bool, default=True
         Whether each state has its own coefficients.
     switching_variance : bool, default=True
@@ -69,18 +70,18 @@ class Autoregression(LaggedEmission):
     reg_covar : float, default=1e-6
         Added to the variances.
     exog : sequence of int, default=()
-        Columns by which the means move: ``m_j(k_t) + b_j(k_t)' x_t`` is in the place of
-        ``m_j(k_t)``, also in the rows before. They have no distribution of their own.
+        Columns that shift the means: ``m_j(k_t) + b_j(k_t)' x_t`` replaces
+        ``m_j(k_t)``, also for previous rows. Their distribution is not modelled.
     shared : sequence of int, default=()
-        Columns of ``exog`` whose coefficients all states share.
+        Columns of ``exog`` whose coefficients are shared by all states.
 
     See Also
     --------
-    Regression : Autoregressions about intercepts, and regressions on other columns.
+    Regression : Autoregressions with intercepts, and regressions on other columns.
 
     Notes
     -----
-    A value that is NaN is not observed, nor is one with a value before that is NaN.
+    A value is missing if it is NaN, or if a previous value that it depends on is.
 
     References
     ----------
@@ -125,7 +126,7 @@ class Autoregression(LaggedEmission):
 
     @property
     def memory(self) -> int:
-        """States before that a row depends on."""
+        """Number of previous states that a row depends on."""
         return self.order
 
     # Rows -----------------------------------------------------------------------
@@ -139,13 +140,13 @@ class Autoregression(LaggedEmission):
             )
 
     def with_lags(self, X, offsets):
-        """Return the rows with those before; NaN before the first."""
+        """Return the rows with previous rows, NaN before the first."""
         return lagged(X, range(X.shape[1]), offsets, self.order)
 
     def features(self, X):
         """Return the columns without exog, and the residuals of one autoregression.
 
-        With exog the products of the residuals with it, too.
+        With exog, also the products of the residuals with it.
         """
         params = self.start(X, np.ones((len(X), 1)))
         y, x, observed = self._windows(X, params.centre)
@@ -202,8 +203,8 @@ class Autoregression(LaggedEmission):
     def start(self, X, R):
         """Return means of the states, and regressions of the deviations from them.
 
-        Unlike other methods, it takes weights for states and not for their histories:
-        states are taken to have lasted.
+        Unlike other methods, it takes weights of states rather than of their histories:
+        the states of previous rows are assumed to be the same.
         """
         responses, exog = self._columns(X.shape[1])
         K, m = R.shape[1], len(responses)
@@ -294,7 +295,7 @@ class Autoregression(LaggedEmission):
         )
 
     def project(self, s, params=None):
-        """Return moments that data can have."""
+        """Return feasible moments."""
         if params is None:
             raise ValueError("statistics of Autoregression are projected given params")
         moments, left = possible_moments(self._moments(s, params))

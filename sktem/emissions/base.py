@@ -35,18 +35,18 @@ LEAST_SHARE = 10 * np.finfo(np.float64).eps
 class Emission(BaseEstimator, ABC):
     """Distribution of a row of data given one of K discrete states.
 
-    Mixtures and hidden Markov models are made of one. A subclass has the abstract
-    methods; ``check_emission`` compares them with each other. It holds settings only:
-    what is learned lives in ``params``, a NamedTuple of arrays whose first axis is the
-    state.
+    Mixtures and hidden Markov models are built on an emission. A subclass implements
+    the abstract methods; ``check_emission`` tests their consistency. An emission holds
+    settings only: what is learned is in ``params``, a NamedTuple of arrays whose first
+    axis is the state.
 
-    A value that is NaN has not been observed. Densities are those of the values that
-    have been, the others being integrated out; rows of which nothing has been observed
-    have the density 1 and contribute nothing to the statistics.
+    A value that is NaN is missing. Densities are those of the observed values, with
+    missing ones integrated out; rows without observed values have density 1 and
+    contribute nothing to the statistics.
 
-    Statistics are one vector of float64, linear in the weights of the rows, so that
-    solvers can average them over rows and iterations. Given any multiple of them,
-    ``maximize`` returns the same parameters.
+    Statistics are a single float64 vector, linear in the weights of the rows, so that
+    solvers can average them over rows and iterations. ``maximize`` returns the same
+    parameters for any multiple of them.
 
     See Also
     --------
@@ -80,21 +80,21 @@ class Emission(BaseEstimator, ABC):
 
     @property
     def memory(self) -> int:
-        """States before that a row depends on: densities are then of histories."""
+        """Number of previous states a row depends on: densities are of histories."""
         return 0
 
     def n_columns(self, width: int) -> int:
-        """Return the number of columns, of rows with lags of a width."""
+        """Return the number of columns, for rows with lags of a given width."""
         return width
 
     @abstractmethod
     def start(self, X: np.ndarray, R: np.ndarray) -> Any:
-        """Return the parameters to begin with.
+        """Return the starting parameters.
 
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         R : ndarray of shape (n, K)
             Weights of the rows for each state.
 
@@ -111,28 +111,28 @@ class Emission(BaseEstimator, ABC):
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         params : NamedTuple
             Parameters.
 
         Returns
         -------
         ndarray of shape (n, K)
-            Log-densities of what has been observed.
+            Log-densities of the observed values.
         """
 
     @abstractmethod
     def statistics(self, X: np.ndarray, R: np.ndarray, params: Any) -> np.ndarray:
-        """Return the sums over the rows of their expected statistics.
+        """Return the sum over the rows of their expected statistics.
 
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         R : ndarray of shape (n, K)
             Weights of the rows for each state.
         params : NamedTuple
-            Parameters at which the expectation of what is not observed is taken.
+            Parameters at which the expectation over missing values is taken.
 
         Returns
         -------
@@ -158,9 +158,10 @@ class Emission(BaseEstimator, ABC):
         """
 
     def maximize_held(self, s: np.ndarray, params: Any, held: tuple[str, ...]) -> Any:
-        """Do the M-step with some of the ``separate`` fields held.
+        """Do the M-step with some of the ``separate`` fields held fixed.
 
-        The default is right where the others have their maximum whatever these are.
+        The default is right where the maximum over the other fields does not depend on
+        these.
 
         Parameters
         ----------
@@ -169,7 +170,7 @@ class Emission(BaseEstimator, ABC):
         params : NamedTuple
             The current parameters.
         held : tuple of str
-            Fields that stay as they are.
+            Fields that are not changed.
 
         Returns
         -------
@@ -196,7 +197,7 @@ class Emission(BaseEstimator, ABC):
         Returns
         -------
         int
-            The number; by default that of the entries.
+            The number; by default the number of entries.
         """
         return sum(np.size(getattr(params, name)) for name in held)
 
@@ -232,7 +233,7 @@ class Emission(BaseEstimator, ABC):
         d : int
             Number of columns.
         params : NamedTuple or None, default=None
-            Parameters, for emissions whose number depends on the data.
+            Parameters, for emissions whose number of parameters depends on the data.
 
         Returns
         -------
@@ -263,14 +264,14 @@ class Emission(BaseEstimator, ABC):
         """Return the distribution of some columns given the values of others.
 
         The default is right for columns that are independent given the state: it
-        returns the marginal. Columns that are in neither set are integrated out.
+        returns the marginal. Columns in neither set are integrated out.
 
         Parameters
         ----------
         params : NamedTuple
             Parameters.
         columns : ndarray of int
-            Indices of the columns whose values are given; perhaps none.
+            Indices of the columns whose values are given; may be empty.
         values : ndarray of float
             Their values.
         others : ndarray of int
@@ -286,21 +287,21 @@ class Emission(BaseEstimator, ABC):
         return clone(self), self.marginal(params, others)
 
     def project(self, s: np.ndarray, params: Any = None) -> tuple[np.ndarray, bool]:
-        """Project statistics onto those of data; here none are negative.
+        """Project statistics onto the feasible set; here they become non-negative.
 
         Parameters
         ----------
         s : ndarray of shape (n_statistics,)
-            Statistics, perhaps the result of a difference.
+            Statistics, which may be the result of a difference.
         params : NamedTuple or None, default=None
-            Parameters of the same shape, for emissions that need to know it.
+            Parameters of the same shape, for emissions that need it.
 
         Returns
         -------
         s : ndarray of shape (n_statistics,)
             Feasible statistics.
         left : bool
-            Whether the given ones were outside.
+            Whether the given statistics were infeasible.
         """
         left = bool((s < 0).any())
         return (np.maximum(s, 0.0), True) if left else (s, False)
@@ -311,7 +312,7 @@ class Emission(BaseEstimator, ABC):
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         """
 
     def features(self, X: np.ndarray) -> np.ndarray:
@@ -320,30 +321,30 @@ class Emission(BaseEstimator, ABC):
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
 
         Returns
         -------
         ndarray of shape (n, n_features)
-            Features, from whose clusters a fit may start.
+            Features, whose clusters can be the start of a fit.
         """
         return X
 
     def points(self, X: np.ndarray, sample_weight: np.ndarray | None = None):
-        """Return the features on scales that can be compared.
+        """Return the features on comparable scales.
 
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         sample_weight : ndarray of shape (n,) or None, default=None
             Weights.
 
         Returns
         -------
         ndarray of shape (n, n_features)
-            Columns of mean 0, and of variance 1 unless features have a scale of their
-            own, with NaN where nothing is observed.
+            Columns of mean 0, and of variance 1 unless features have their own scale,
+            with NaN for missing values.
         """
         return standardised(self.features(X), sample_weight)
 
@@ -356,7 +357,7 @@ class Emission(BaseEstimator, ABC):
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         R : ndarray of shape (n, K)
             Posterior probabilities of the states.
         params : NamedTuple
@@ -370,14 +371,14 @@ class Emission(BaseEstimator, ABC):
         return np.where(np.isnan(X), R @ self.mean(params), X)
 
     def mode(self, X: np.ndarray, R: np.ndarray, params: Any) -> np.ndarray:
-        """Return rows with missing values replaced by a most probable value.
+        """Return rows with missing values replaced by the most probable value.
 
-        The default are the conditional means of the most probable state.
+        By default these are the conditional means of the most probable state.
 
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         R : ndarray of shape (n, K)
             Posterior probabilities of the states.
         params : NamedTuple
@@ -401,7 +402,7 @@ class Emission(BaseEstimator, ABC):
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Rows; NaN is not observed.
+            Rows; NaN means missing.
         states : ndarray of int of shape (n,)
             States.
         params : NamedTuple
@@ -417,7 +418,7 @@ class Emission(BaseEstimator, ABC):
         return np.where(np.isnan(X), self.sample(params, states, rng), X)
 
     def mean(self, params: Any) -> np.ndarray:
-        """Return the mean of each state; needed by the default of :meth:`expected`.
+        """Return the mean of each state, needed by the default of :meth:`expected`.
 
         Parameters
         ----------
@@ -435,7 +436,7 @@ class Emission(BaseEstimator, ABC):
         )
 
     def degeneracies(self, params: Any) -> int:
-        """Return how many states had to be floored or kept in the last M-step.
+        """Return how many states were floored or kept unchanged in the last M-step.
 
         Parameters
         ----------
@@ -460,12 +461,12 @@ class Emission(BaseEstimator, ABC):
         Returns
         -------
         list of Spread
-            Covariances by columns; a fit warns where they cannot be trusted.
+            Covariances by columns; a fit warns if they cannot be trusted.
         """
         return []
 
     def label_shares(self, params: Any) -> list[LabelShares]:
-        """Return probabilities of labels that few rows may leave at zero; here none.
+        """Return label probabilities that few rows may leave at zero; here none.
 
         Parameters
         ----------
@@ -475,7 +476,7 @@ class Emission(BaseEstimator, ABC):
         Returns
         -------
         list of LabelShares
-            Probabilities by columns; a fit warns where they cannot be trusted.
+            Probabilities by columns; a fit warns if they cannot be trusted.
         """
         return []
 
@@ -495,7 +496,7 @@ class Emission(BaseEstimator, ABC):
         return []
 
     def with_shares(self, params: Any, shares: list[np.ndarray]) -> Any:
-        """Return parameters with other probabilities in :meth:`shares`.
+        """Return parameters with the probabilities of :meth:`shares` replaced.
 
         Parameters
         ----------
@@ -512,14 +513,14 @@ class Emission(BaseEstimator, ABC):
         return params
 
     def free_directions(self, params: Any, following: Any, X) -> Iterator[Direction]:
-        """Yield the ways in which the parameters can move, for standard errors.
+        """Yield the directions in which the parameters can move, for standard errors.
 
         Parameters
         ----------
         params : NamedTuple
             Parameters.
         following : NamedTuple
-            Those after a further M-step: what runs to a bound is not free.
+            Parameters after a further M-step: those that move to a bound are not free.
         X : ndarray of shape (n, d)
             Rows.
 
@@ -531,7 +532,7 @@ class Emission(BaseEstimator, ABC):
         Raises
         ------
         NotImplementedError
-            If the emission does not say, as by default.
+            If the emission does not provide them, as by default.
         """
         raise NotImplementedError(
             f"{type(self).__name__} does not say how its parameters move"
@@ -545,20 +546,21 @@ class Emission(BaseEstimator, ABC):
         params : NamedTuple
             Parameters.
         moves : sequence of (Direction, float)
-            Directions, and by how much.
+            Directions, and how far to move along them.
 
         Returns
         -------
         NamedTuple
-            Parameters; those that follow from others, as factors do, have to follow.
+            Parameters. Those that are derived from others, such as factors, are
+            updated.
         """
         return moved_fields(params, moves)
 
     def penalty(self, params: Any) -> float:
         """Return minus the log prior that the M-step adds; here 0.
 
-        It is on the scale of the statistics that gave the parameters: per row, if
-        these were averages over rows.
+        It is on the scale of the statistics from which the parameters were computed:
+        per row if these were averages over rows.
 
         Parameters
         ----------

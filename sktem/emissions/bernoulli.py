@@ -24,9 +24,9 @@ class BernoulliParams(NamedTuple):
     Attributes
     ----------
     probabilities : ndarray of shape (K, d)
-        Probabilities of a one; 0 and 1, which are given and never learned, stay.
+        Probabilities of a one. Given values of 0 and 1 stay; they are never learned.
     degenerate : int
-        States that had no data in some column in the last M-step.
+        Number of states that had no data in some column in the last M-step.
     prior_mass : ndarray of shape (d,) or float
         Weight of the prior in each column, on the scale of the statistics.
     """
@@ -37,15 +37,15 @@ class BernoulliParams(NamedTuple):
 
 
 class Bernoulli(IndependentColumns):
-    """Binary columns, independent of each other given the state.
+    """Binary columns that are independent given the state.
 
     Parameters
     ----------
     smoothing : float, default=0.0
-        Strength of a prior towards one half, as a share of the data: the
-        probability of a one is ``(s_1 + smoothing * total / 2) / (s + smoothing *
-        total)``, with sums ``s`` over the rows. Without it probabilities are those of
-        maximum likelihood, kept 1e-10 away from 0 and 1.
+        Strength of a prior towards one half, as a share of the data: the probability of
+        a one is ``(s_1 + smoothing * total / 2) / (s + smoothing * total)``, with sums
+        ``s`` over the rows. Without smoothing, probabilities are maximum likelihood
+        estimates, kept 1e-10 away from 0 and 1.
 
     Examples
     --------

@@ -26,9 +26,9 @@ class CategoricalParams(NamedTuple):
         Probabilities of the codes 0 to L - 1; 0 for codes that a column does not have,
         and for those that a state cannot have, which stay 0.
     n_categories : ndarray of int of shape (d,)
-        Categories of each column, the largest of which is L.
+        Number of categories of each column; L is the largest.
     degenerate : int
-        States that had no data in some column in the last M-step.
+        Number of states that had no data in some column in the last M-step.
     prior_mass : ndarray of shape (d,) or float
         Weight of the prior in each column, on the scale of the statistics.
     """
@@ -40,25 +40,24 @@ class CategoricalParams(NamedTuple):
 
 
 class Categorical(Emission):
-    """Columns of categories, independent of each other given the state.
+    """Columns of categories that are independent given the state.
 
-    Rows hold the codes 0, 1, 2, ... of the categories. Estimators make these codes of
-    the labels that they are given, text or numbers: the categories are the labels that
-    occur in ``fit``, in their order, so that the labels 1, 2 and 5 are three. With
-    ``n_categories``, labels that are codes below it are codes, and any of these may
-    come later.
+    Rows hold the codes 0, 1, 2, ... of the categories. Estimators convert labels, text
+    or numbers, to these codes: the categories are the labels that occur in ``fit``, in
+    their order, so that the labels 1, 2 and 5 are three categories. If ``n_categories``
+    is given, integer labels below it are taken as codes, and any of these may occur
+    later.
 
     Parameters
     ----------
     n_categories : int, array-like of shape (d,) or "auto", default="auto"
-        Categories of each column; "auto" is as many as there are labels in ``fit``
-        (where there is no estimator, one more than the largest code in the rows of the
-        start).
+        Number of categories of each column; "auto" is the number of labels in ``fit``
+        (without an estimator, one more than the largest code in the rows of the start).
     smoothing : float, default=0.0
         Strength of a prior towards equal probabilities, as a share of the data: the
         probability of a category is ``(s_l + smoothing * total / L) / (s + smoothing *
-        total)``, with sums ``s`` over the rows. Without it probabilities are those of
-        maximum likelihood, at least 1e-10.
+        total)``, with sums ``s`` over the rows. Without smoothing, probabilities are
+        maximum likelihood estimates, at least 1e-10.
 
     Examples
     --------
@@ -76,7 +75,7 @@ class Categorical(Emission):
         self.smoothing = smoothing
 
     def check(self, X):
-        """Raise ValueError for values that are no codes."""
+        """Raise ValueError for values that are not codes."""
         known = not isinstance(self.n_categories, str)
         beyond = np.asarray(self.n_categories) if known else np.inf
         check_values(

@@ -27,7 +27,7 @@ class ColumnsParams(NamedTuple):
     lengths : tuple of int
         Length of the statistics of each block.
     n_columns : int
-        Columns of a row.
+        Number of columns of a row.
     """
 
     blocks: tuple
@@ -37,15 +37,15 @@ class ColumnsParams(NamedTuple):
 
 
 class Columns(Emission):
-    """Blocks of columns, independent of each other given the state.
+    """Blocks of columns with their own emissions, independent given the state.
 
     Parameters
     ----------
     emissions : list of (str, str or Emission, columns)
-        Name, emission (itself, or its name) and columns of each block, spelled as in
-        :class:`sklearn.compose.ColumnTransformer`: an index or name, a list, a slice,
-        a mask or a callable that gets X. Names are those of a data frame. A column
-        belongs to one block at most; columns of no block are not looked at.
+        Name, emission (an instance or a name) and columns of each block. Columns are
+        specified as in :class:`sklearn.compose.ColumnTransformer`: by an index or name,
+        a list, a slice, a mask or a callable that gets X. Names are those of a data
+        frame. A column belongs to at most one block; columns in no block are ignored.
 
     Examples
     --------
@@ -62,12 +62,12 @@ class Columns(Emission):
         self.emissions = emissions
 
     def get_params(self, deep=True):
-        """Return the settings, with those of the emissions by their names.
+        """Return the settings, including those of the emissions by name.
 
         Parameters
         ----------
         deep : bool, default=True
-            Whether to return those of the emissions.
+            Whether to include those of the emissions.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class Columns(Emission):
         return params
 
     def set_params(self, **params):
-        """Change settings, also those of the emissions by their names.
+        """Change settings, including those of the emissions by name.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class Columns(Emission):
         return self
 
     def resolved(self, X, names=None):
-        """Return the same blocks with indices of columns, and check them.
+        """Return the same blocks with columns given by index, and check them.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class Columns(Emission):
         Raises
         ------
         ValueError
-            If a column is in two blocks, or names occur twice.
+            If a column is in two blocks, or a name occurs twice.
         TypeError
             If an entry is not (name, emission, columns).
         """

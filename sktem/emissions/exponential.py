@@ -28,7 +28,7 @@ class ExponentialParams(NamedTuple):
     scales : ndarray of shape (K, d)
         Means.
     degenerate : int
-        States that had no data in some column in the last M-step.
+        Number of states that had no data in some column in the last M-step.
     """
 
     scales: np.ndarray
@@ -40,7 +40,7 @@ class Exponential(IndependentColumns):
 
     See Also
     --------
-    Gamma : The same with a shape.
+    Gamma : The same with a shape parameter.
 
     Examples
     --------

@@ -27,12 +27,13 @@ class FactorAnalyserParams(NamedTuple):
     loadings : ndarray of shape (K, d, q)
         Loadings of the factors.
     noise_variances : ndarray of shape (K, d)
-        Variances that no factor explains. The covariance of a state is ``loadings
+        Variances not explained by the factors. The covariance of a state is ``loadings
         loadings' + diag(noise_variances)``.
     centre : ndarray of shape (d,)
-        Fixed point about which the statistics are held.
+        Fixed point relative to which the statistics are kept.
     degenerate : int
-        States that were kept because they had lost their data in the last M-step.
+        Number of states kept unchanged because they had lost their data in the last
+        M-step.
     """
 
     means: np.ndarray
@@ -43,7 +44,7 @@ class FactorAnalyserParams(NamedTuple):
 
 
 class FactorAnalyser(Emission):
-    """Gaussian rows whose covariances are of low rank plus a diagonal: wide data.
+    """Gaussian rows with covariances of low rank plus a diagonal, for wide data.
 
     Parameters
     ----------
@@ -286,7 +287,8 @@ class FactorAnalyser(Emission):
     def condition(self, params, columns, values, others):
         """Return the distribution of some columns given the values of others.
 
-        Noise is independent of them; means and loadings are those of the factors.
+        The noise is independent of the given values; means and loadings are conditional
+        on them.
         """
         emission, conditional = super().condition(params, columns, values, others)
         if not len(columns):

@@ -32,8 +32,8 @@ class GammaParams(NamedTuple):
     scales : ndarray of shape (K, d)
         Scales; the means are shapes times scales.
     degenerate : int
-        States that had no data in some column, or a shape at its bound, in the last
-        M-step.
+        Number of states that had no data in some column, or a shape at its bound, in
+        the last M-step.
     """
 
     shapes: np.ndarray
@@ -46,7 +46,7 @@ class Gamma(IndependentColumns):
 
     See Also
     --------
-    Exponential : The same with shapes of 1.
+    Exponential : The special case with shapes of 1.
     LogNormal : Positive columns with longer tails.
 
     Examples

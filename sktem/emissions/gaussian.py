@@ -44,10 +44,10 @@ class GaussianParams(NamedTuple):
     precisions_cholesky : ndarray
         Factors P with ``P P' = inverse covariance``, in the same shape.
     centre : ndarray of shape (d,)
-        Fixed point about which the statistics are held.
+        Fixed point relative to which the statistics are kept.
     degenerate : int
-        States whose covariance was floored, or that were kept because they had lost
-        all their data, in the last M-step.
+        Number of states whose covariance was floored, or that were kept unchanged
+        because they had lost all their data, in the last M-step.
     """
 
     means: np.ndarray
@@ -63,8 +63,8 @@ class Gaussian(Elliptical):
     Parameters
     ----------
     covariance_type : {"full", "tied", "diag", "spherical", "unit"}, default="full"
-        One matrix each, one matrix for all, variances each, one variance each, or the
-        identity, not learned.
+        Each state has its own matrix, all share one matrix, each has its own variances,
+        each has a single variance, or all have the identity (not learned).
     reg_covar : float, default=1e-6
         Added to the diagonal of the covariances.
     mean_penalty : float, default=0.0
@@ -73,15 +73,15 @@ class Gaussian(Elliptical):
     mean_prior : array-like of shape (d,) or None, default=None
         m_0; None is the origin.
     covariance_prior : array-like, float or None, default=None
-        Matrix, diagonal or number towards which covariances shrink.
+        Matrix, diagonal or number towards which covariances are shrunk.
     covariance_prior_strength : float, default=0.0
-        Its weight, as a share of the data.
+        Weight of the covariance prior, as a share of the data.
 
     Notes
     -----
-    Of a row with holes, the conditional means and covariances of what is missing enter
-    the statistics, as in Dempster, Laird and Rubin (1977); rows are grouped by the
-    columns that have been observed.
+    For a row with holes, the conditional means and covariances of the missing values
+    enter the statistics, as in Dempster, Laird and Rubin (1977). Rows are grouped by
+    their observed columns.
 
     References
     ----------
@@ -117,7 +117,7 @@ class Gaussian(Elliptical):
         self.covariance_prior_strength = covariance_prior_strength
 
     def start(self, X, R):
-        """Return the moments of each state; of the observed values, if some lack."""
+        """Return the moments of each state, from the observed values."""
         centre, means, covariances = pooled_start(self, X, R)
         structure = self.structure(*means.shape)
         factors = structure.precisions_cholesky(covariances)

@@ -15,7 +15,7 @@ __all__ = ["LogNormal"]
 class LogNormal(Emission):
     """Positive rows whose logarithms have a Gaussian distribution.
 
-    Its parameters are those of :class:`Gaussian` for the logarithms.
+    The parameters are those of :class:`Gaussian` for the logarithms.
 
     Parameters
     ----------

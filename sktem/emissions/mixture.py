@@ -28,10 +28,10 @@ class MixtureParams(NamedTuple):
     weights : ndarray of shape (K, M)
         Weights of the components of each state.
     components : NamedTuple
-        Parameters of the components, those of the first state first: K * M in all.
+        Parameters of all K * M components, those of the first state first.
     degenerate : int
-        States that were kept because they had lost all their data, and components that
-        were floored or kept, in the last M-step.
+        Number of states kept unchanged because they had lost all their data, and of
+        components that were floored or kept, in the last M-step.
     """
 
     weights: np.ndarray
@@ -40,19 +40,19 @@ class MixtureParams(NamedTuple):
 
 
 class Mixture(Emission):
-    """Rows with a mixture of distributions in each state.
+    """Rows distributed as a mixture in each state.
 
-    With Gaussian components this makes a hidden Markov model whose states have
-    densities of any shape (GMM-HMM).
+    With Gaussian components, the states of a hidden Markov model can have densities of
+    any shape (GMM-HMM).
 
     Parameters
     ----------
     emission : str or Emission
         Distribution of a row given its component, by name or as an instance.
     n_components : int, default=2
-        Components of each state.
+        Number of components of each state.
     random_state : int, default=0
-        Seed of the clusters from which components start.
+        Seed of the clustering from which components start.
 
     See Also
     --------

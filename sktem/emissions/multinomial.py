@@ -31,9 +31,9 @@ class MultinomialParams(NamedTuple):
     probabilities : ndarray of shape (K, d)
         Shares of the columns; those that are 0 stay 0.
     n_trials : int
-        Total of a row that is drawn.
+        Total of rows that are drawn.
     degenerate : int
-        States that had no data in the last M-step.
+        Number of states that had no data in the last M-step.
     """
 
     probabilities: np.ndarray
@@ -44,19 +44,19 @@ class MultinomialParams(NamedTuple):
 class Multinomial(Emission):
     """Rows of counts, such as words of a text, with multinomial distributions.
 
-    The total of a row is given: states differ by how it is shared among the columns. Of
-    a row with holes, what is observed has the distribution given its own total.
-    Probabilities are those of maximum likelihood, at least 1e-10.
+    The total of a row is given; states differ in how it is divided among the columns.
+    For a row with holes, the distribution of the observed counts is conditional on
+    their own total. Probabilities are maximum likelihood estimates, at least 1e-10.
 
     Parameters
     ----------
     n_trials : int or None, default=None
-        Total of rows that are drawn; None is the rounded mean of those of the fit.
+        Total of rows that are drawn; None is the rounded mean total in the fit.
 
     See Also
     --------
-    Poisson : Counts whose totals depend on the states, too.
-    Categorical : One label in a column.
+    Poisson : Counts whose totals depend on the states as well.
+    Categorical : One label per column.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Multinomial(Emission):
         self.n_trials = n_trials
 
     def check(self, X):
-        """Raise ValueError for values that are no counts."""
+        """Raise ValueError for values that are not counts."""
         if self.n_trials is not None:
             check_number("n_trials of Multinomial", self.n_trials, Integral, 1)
         check_counts(self, X)

@@ -35,7 +35,7 @@ class NegativeBinomialParams(NamedTuple):
     sizes : ndarray of shape (K, d)
         Sizes r: the variances are ``mu + mu^2 / r``.
     degenerate : int
-        States that had no data in some column in the last M-step.
+        Number of states that had no data in some column in the last M-step.
     """
 
     means: np.ndarray
@@ -48,19 +48,19 @@ class NegativeBinomial(IndependentColumns):
 
     See Also
     --------
-    Poisson : Counts that vary as their mean.
+    Poisson : Counts whose variances are equal to their means.
 
     Notes
     -----
     The derivative of the log-likelihood in a size r is ``A(r) - log(1 + mu / r)``, with
     the mean A of ``digamma(x + r) - digamma(r)``. The statistics are A and its slope at
-    the current size, and the logarithm of that size: of rows that were visited at
-    different sizes, the mean of A is that at their mean, to first order. A lies above
-    the hyperbola with this value and slope, and below the linear function of ``1 / r``
-    with this value and slope; the M-step takes A for the first one where it has to
-    increase r, and for the second one where it has to decrease it. Thus no step
-    decreases the likelihood, and steps end as fast as Newton's. Where counts vary less
-    than their mean, sizes go to 1e7, which is a Poisson distribution.
+    the current size, and the logarithm of that size. For rows visited at different
+    sizes, the mean of A is, to first order, its value at their mean. A lies above the
+    hyperbola with this value and slope, and below the linear function of ``1 / r`` with
+    this value and slope. The M-step replaces A by the former where it has to increase
+    r, and by the latter where it has to decrease it. Thus no step decreases the
+    likelihood, and the final steps are as fast as Newton's. Where counts vary less than
+    their mean, sizes go to 1e7, which is a Poisson distribution.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class NegativeBinomial(IndependentColumns):
     non_negative = ("means", "sizes")
 
     def check(self, X):
-        """Raise ValueError for values that are no counts."""
+        """Raise ValueError for values that are not counts."""
         check_counts(self, X)
 
     def features(self, X):

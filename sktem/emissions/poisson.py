@@ -36,9 +36,9 @@ class PoissonParams(NamedTuple):
     Attributes
     ----------
     rates : ndarray of shape (K, d)
-        Means; those of 0, which are given and never learned, stay 0.
+        Means. Given values of 0 stay 0; they are never learned.
     degenerate : int
-        States that had no data in some column in the last M-step.
+        Number of states that had no data in some column in the last M-step.
     """
 
     rates: np.ndarray
@@ -46,13 +46,13 @@ class PoissonParams(NamedTuple):
 
 
 class Poisson(IndependentColumns):
-    """Counts with Poisson distributions, independent of each other given the state.
+    """Counts with Poisson distributions, independent given the state.
 
-    Rates are those of maximum likelihood, at least 1e-10.
+    Rates are maximum likelihood estimates, at least 1e-10.
 
     See Also
     --------
-    NegativeBinomial : Counts that vary more than their mean.
+    NegativeBinomial : Overdispersed counts.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Poisson(IndependentColumns):
     non_negative = ("rates",)
 
     def check(self, X):
-        """Raise ValueError for values that are no counts."""
+        """Raise ValueError for values that are not counts."""
         check_counts(self, X)
 
     def features(self, X):

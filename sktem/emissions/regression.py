@@ -25,14 +25,15 @@ class RegressionParams(NamedTuple):
     Attributes
     ----------
     coefficients : ndarray of shape (K, m, q)
-        Of each response: the intercept, those of the columns ``exog``, and those of
-        the responses one row before, two rows before, and so on.
+        For each response, the intercept, the coefficients of the columns ``exog``, and
+        those of the responses one row before, two rows before, and so on.
     variances : ndarray of shape (K, m)
         Variances of the errors.
     centre : ndarray of shape (m + q,)
-        Fixed point about which the statistics of responses and regressors are held.
+        Fixed point relative to which the statistics of responses and regressors are
+        kept.
     degenerate : int
-        States that were kept because they had lost all their data.
+        Number of states kept unchanged because they had lost all their data.
     """
 
     coefficients: np.ndarray
@@ -42,20 +43,20 @@ class RegressionParams(NamedTuple):
 
 
 class Regression(LaggedEmission):
-    """Responses with a linear regression on other columns and on rows before.
+    """Linear regression of responses on other columns and on previous rows.
 
     All columns that are not ``exog`` are responses, with independent errors. In state k
     the response j of row t is ``c_kj + b_kj' x_t + sum_i a_kij' y_{t-i} + e``, with
-    errors of the variance ``s_kj``. In a hidden Markov model this is a Markov-switching
+    errors of variance ``s_kj``. In a hidden Markov model this is a Markov-switching
     regression and, with ``order`` above 0, autoregression (Hamilton 1990).
 
     Parameters
     ----------
     order : int, default=0
-        Rows before, of the same sequence, that a row depends on. The first rows of a
-        sequence are conditioned on.
+        Number of previous rows of the same sequence that a row depends on. The first
+        rows of a sequence are conditioned on.
     exog : sequence of int, default=()
-        Columns that are regressors. They have no distribution of their own.
+        Columns that are regressors. Their distribution is not modelled.
     fit_intercept : bool, default=True
         Whether there is an intercept.
     switching_variance : bool, default=True
@@ -63,16 +64,16 @@ class Regression(LaggedEmission):
     reg_covar : float, default=1e-6
         Added to the variances.
     shared : sequence of int or "lags", default=()
-        Regressors whose coefficients all states share: columns of ``exog``, and "lags"
-        for the rows before.
+        Regressors whose coefficients are shared by all states: columns of ``exog``, and
+        "lags" for the previous rows.
 
     Notes
     -----
-    A response that is NaN is not observed, nor is one with a regressor that is NaN: a
-    hole in the data is followed by ``order`` rows that say nothing of their own.
-
-    The lags are about intercepts: ``y_t = c_k + a_k y_{t-1} + e``. Those about means,
-    which depend on the states of the rows before too, are :class:`Autoregression`.
+    A response is missing if it is NaN, or if one of its regressors is. A hole in the
+    data is therefore followed by ``order`` rows that are treated as missing. The model
+    is written with intercepts: ``y_t = c_k + a_k y_{t-1} + e``. For autoregressions
+    around means, which depend on the states of previous rows as well, see
+    :class:`Autoregression`.
 
     References
     ----------
@@ -132,21 +133,21 @@ class Regression(LaggedEmission):
             raise ValueError("Regression needs an intercept, rows before or exog")
 
     def is_shared(self, q):
-        """Return which of q regressors have the same coefficients in all states."""
+        """Return which of q regressors share their coefficients between states."""
         lags = q - int(self.fit_intercept) - len(self.exog)
         intercept = [False] * int(self.fit_intercept)
         columns = [column in self.shared for column in self.exog]
         return np.array(intercept + columns + ["lags" in self.shared] * lags)
 
     def with_lags(self, X, offsets):
-        """Return the rows with the responses of the rows before; NaN before the first.
+        """Return rows with the responses of previous rows, NaN before the first one.
 
         Parameters
         ----------
         X : ndarray of shape (n, d)
             Rows of sequences.
         offsets : ndarray of int of shape (n_sequences + 1,)
-            Where sequences begin.
+            Offsets at which sequences begin.
 
         Returns
         -------
@@ -187,7 +188,7 @@ class Regression(LaggedEmission):
         Returns
         -------
         ndarray of shape (n, n_features)
-            Features, NaN where a row is not observed.
+            Features, NaN where a row is missing.
         """
         params = self.start(X, np.ones((len(X), 1)))
         y, z, observed = self._split(X, params.centre)
@@ -306,7 +307,7 @@ class Regression(LaggedEmission):
         return means + deviations * rng.standard_normal(means.shape)
 
     def latest(self, X):
-        """Return the responses of each row and of those before it, the last first."""
+        """Return the responses of each row and of previous ones, the latest first."""
         responses, others = self._columns(X.shape[1])
         responses_now, lags = X[:, None, responses], X[:, others[len(self.exog) :]]
         lags = lags.reshape(len(X), self.order, len(responses))
@@ -346,12 +347,12 @@ class Regression(LaggedEmission):
         return filled
 
     def expected(self, X, R, params):
-        """Return rows with conditional means of responses that are not observed."""
+        """Return rows with missing responses replaced by conditional means."""
         means = self._means(X, params)
         return self._filled(X, np.einsum("nk,nkj->nj", R, means))
 
     def draw(self, X, states, params, rng):
-        """Return rows with draws of responses that are not observed."""
+        """Return rows with missing responses replaced by draws."""
         means = self._means(X, params)[np.arange(len(X)), states]
         deviations = np.sqrt(params.variances[states])
         noise = deviations * rng.standard_normal(means.shape)
@@ -360,7 +361,7 @@ class Regression(LaggedEmission):
     def free_directions(self, params, following, X):
         """Yield the directions of coefficients and variances.
 
-        Intercepts move with slopes, so that these turn about the centre.
+        Intercepts move with slopes, so that the regressions pivot about the centre.
         """
         K, m, q = params.coefficients.shape
         sizes = np.sqrt((self._split(X, params.centre)[1] ** 2).mean(axis=0))

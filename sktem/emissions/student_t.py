@@ -49,10 +49,10 @@ class StudentTParams(NamedTuple):
     degrees_of_freedom : ndarray of shape (K,)
         Degrees of freedom.
     centre : ndarray of shape (d,)
-        Fixed point about which the statistics are held.
+        Fixed point relative to which the statistics are kept.
     degenerate : int
-        States whose scale matrix was floored, or that were kept because they had lost
-        all their data, in the last M-step.
+        Number of states whose scale matrix was floored, or that were kept unchanged
+        because they had lost all their data, in the last M-step.
     """
 
     means: np.ndarray
@@ -64,7 +64,7 @@ class StudentTParams(NamedTuple):
 
 
 class StudentT(Elliptical):
-    """Rows with a multivariate Student-t distribution: heavy tails, robust locations.
+    """Rows with a multivariate Student-t distribution, robust to outliers.
 
     Parameters
     ----------
@@ -74,14 +74,14 @@ class StudentT(Elliptical):
     reg_covar : float, default=1e-6
         Added to the diagonal of the scale matrices.
     degrees_of_freedom : float or "learn", default="learn"
-        Degrees of freedom; learned ones lie between 0.1 and 1000.
+        Degrees of freedom; if learned, they lie between 0.1 and 1000.
 
     Notes
     -----
-    Degrees of freedom take a step of Newton's method in their inverse on the density
-    itself, where it goes further in the direction of EM's step, which is slow.
+    The EM step of the degrees of freedom is slow. It is replaced by a Newton step in
+    their inverse, on the density itself, if that goes further in the same direction.
     The scale matrix is divided by the sum of the expected precisions of the rows, as in
-    parameter-expanded EM, and not by their number, which is slower.
+    parameter-expanded EM, rather than by the number of rows, which is slower.
 
     References
     ----------
@@ -238,8 +238,9 @@ class StudentT(Elliptical):
     def condition(self, params, columns, values, others):
         """Return the distribution of some columns given the values of others.
 
-        Its degrees of freedom are more by the number of given values, and its scales
-        grow with their distance (Ding 2016, Student-t's conditional distribution).
+        Its degrees of freedom are increased by the number of given values, and its
+        scales grow with the distance of these (Ding 2016, Student-t's conditional
+        distribution).
         """
         kind, emission = self.covariance_type, clone(self)
         means, scales = conditional_moments(kind, params, columns, values, others)

@@ -37,8 +37,8 @@ class VonMisesParams(NamedTuple):
     concentrations : ndarray of shape (K, d)
         Concentrations, 0 for the uniform distribution.
     degenerate : int
-        States that had no data in some column, or whose angles were all equal, in the
-        last M-step.
+        Number of states that had no data in some column, or whose angles were all
+        equal, in the last M-step.
     """
 
     directions: np.ndarray
@@ -142,8 +142,8 @@ class VonMises(IndependentColumns):
     def free_directions(self, params, following, X):
         """Yield the directions of mean angles and concentrations.
 
-        A mean angle is open where even all rows would leave it a standard error of more
-        than a half turn.
+        A mean angle is not determined if even all rows would leave it a standard error
+        of more than half a turn.
         """
         c = params.concentrations
         is_open = directions_are_open(2, c, len(X))

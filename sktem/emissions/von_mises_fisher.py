@@ -31,13 +31,13 @@ class VonMisesFisherParams(NamedTuple):
     Attributes
     ----------
     directions : ndarray of shape (K, d)
-        Mean directions, of length 1 unless this is the distribution of some columns.
+        Mean directions, of length 1 except for the distribution of some columns.
     concentrations : ndarray of shape (K,)
         Concentrations, 0 for the uniform distribution.
     n_hidden : int
-        Columns that have been left out by :meth:`VonMisesFisher.marginal`.
+        Number of columns left out by :meth:`VonMisesFisher.marginal`.
     degenerate : int
-        States without data, or whose rows were all equal, in the last M-step.
+        Number of states without data, or whose rows were all equal, in the last M-step.
     """
 
     directions: np.ndarray
@@ -49,9 +49,8 @@ class VonMisesFisherParams(NamedTuple):
 class VonMisesFisher(Emission):
     """Rows of length 1 with von Mises-Fisher distributions.
 
-    Of a row with holes, the density of its observed part is used, with respect to the
-    volume of the observed columns; what is missing has the length that the observed
-    part leaves.
+    For a row with holes, the density of its observed part is used, with respect to the
+    volume of the observed columns; the missing part has the remaining length.
 
     References
     ----------
@@ -175,7 +174,7 @@ class VonMisesFisher(Emission):
     def expected(self, X, R, params):
         """Return rows with missing values replaced by their means.
 
-        Their length is below 1, as that of every average of directions.
+        Their length is below 1, like that of any average of directions.
         """
         total = 0.0
         for k in range(R.shape[1]):
@@ -211,7 +210,7 @@ class VonMisesFisher(Emission):
         return X
 
     def free_directions(self, params, following, X):
-        """Yield ways across the mean directions, and those of concentrations."""
+        """Yield directions across the mean ones, and those of concentrations."""
         c, d = params.concentrations, params.directions.shape[1]
         is_open = directions_are_open(d, c, len(X))
         for k, direction in enumerate(params.directions):
@@ -234,7 +233,7 @@ class VonMisesFisher(Emission):
         return K * d
 
     def condition(self, params, columns, values, others):
-        """Return the marginal; given values leave a smaller sphere: an error."""
+        """Return the marginal; given values, which leave a smaller sphere, raise."""
         if len(columns):
             raise TypeError(
                 "VonMisesFisher has no conditional distribution of its own kind: given "

@@ -21,8 +21,8 @@ KINDS_OF_ROWS = ("nan", "sparse", "3d", "ragged")
 class LatentModel(BaseEstimator, ABC):
     """A latent-variable model in the curved exponential family.
 
-    Write a subclass with the three abstract methods, and every solver whose needs are
-    met can fit it. Its other methods decide which samplers fit it:
+    Write a subclass with the three abstract methods; every solver whose requirements
+    are met can then fit it. The other methods determine which samplers work with it:
 
     =============================================  =================================
     method                                         needed by
@@ -54,8 +54,7 @@ class LatentModel(BaseEstimator, ABC):
     =============================================  =================================
 
     A model does not depend on step sizes, batches or Markov chains. It holds settings
-    only: learned values live in ``params``, any object of the model's own choice
-    that can be pickled.
+    only: learned values are in ``params``, which can be any object that can be pickled.
 
     Attributes
     ----------
@@ -66,19 +65,21 @@ class LatentModel(BaseEstimator, ABC):
         linear in Z: they return one ``Z`` of shape ``(n, ...)`` that stands for the
         average itself (posterior probabilities, counts of draws).
     completes_rows : bool
-        Whether statistics depend on the parameters at the visit of a row beyond the
-        latents, as where missing values are completed. True:
+        Whether statistics depend not only on the latents but also on the parameters at
+        the time a row is visited, as when missing values are completed. If True,
         :meth:`mean_statistics` gets these parameters as a fourth argument, and solvers
         that remember rows remember them too. Only with ``averages_draws``.
     accepts : set of str
-        Which rows the model takes beyond those of a dense matrix of finite numbers.
-        "nan": NaN, for missing values. "sparse": a CSR matrix or array of SciPy, whose
-        rows it gets as one, too. "3d": an array of more than two axes. "ragged": a list
-        of arrays of different lengths, one for each row; it gets an array of objects,
-        of shape ``(n,)``, whose entries are the arrays. Default: none of these.
+        Which rows the model accepts other than those of a dense matrix of finite
+        numbers. "nan": NaN, for missing values. "sparse": a SciPy CSR matrix or array,
+        which is passed to the model as such. "3d": an array of more than two axes.
+        "ragged": a list of arrays of different lengths, one for each row; the model
+        gets an array of objects, of shape ``(n,)``, whose entries are the arrays.
+        Default: none of these.
     reads_blocks : bool
-        Whether ``expected_statistics`` takes rows that do not fit in memory as they
-        are, by their method ``blocks``. False (default): it gets one block at a time.
+        Whether ``expected_statistics`` accepts rows that do not fit in memory as they
+        are and reads them by their method ``blocks``. If False (default), it gets one
+        block at a time.
 
     See Also
     --------
@@ -103,7 +104,7 @@ class LatentModel(BaseEstimator, ABC):
         X : array-like
             The data, one row per sample.
         rng : numpy.random.Generator
-            The stream of the initialisation.
+            The generator of the initialisation.
 
         Returns
         -------
@@ -153,19 +154,19 @@ class LatentModel(BaseEstimator, ABC):
         Parameters
         ----------
         s : ndarray of shape (n_statistics,)
-            Averaged statistics, perhaps the result of a difference.
+            Averaged statistics, which may be the result of a difference.
 
         Returns
         -------
         s : ndarray of shape (n_statistics,)
             Feasible statistics.
         left : bool
-            Whether the given ones were outside.
+            Whether the given statistics were infeasible.
         """
         return s, False
 
     def penalty(self, params: Any) -> float:
-        """Return r(theta), by which the objective is below the likelihood; here 0.
+        """Return the penalty r(theta), subtracted from the log-likelihood; here 0.
 
         Parameters
         ----------
@@ -210,7 +211,7 @@ class LatentModel(BaseEstimator, ABC):
         return []
 
     def with_shares(self, params: Any, shares: list[np.ndarray]) -> Any:
-        """Return parameters with other probabilities in :meth:`shares`.
+        """Return parameters with the probabilities of :meth:`shares` replaced.
 
         Parameters
         ----------
@@ -245,7 +246,7 @@ class LatentModel(BaseEstimator, ABC):
 
     @property
     def completes_rows(self) -> bool:
-        """Whether statistics depend on the parameters at the visit; here they don't."""
+        """Whether statistics depend on the parameters at the visit; here not."""
         return False
 
     def annotate(self, Z: np.ndarray, params: Any) -> np.ndarray:
@@ -261,7 +262,8 @@ class LatentModel(BaseEstimator, ABC):
         Returns
         -------
         ndarray
-            Remembered, and passed to :meth:`mean_statistics`.
+            Annotated latents, which are remembered and passed to
+            :meth:`mean_statistics`.
         """
         return Z
 

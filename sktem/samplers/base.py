@@ -21,12 +21,12 @@ class SamplerInfo(NamedTuple):
     Attributes
     ----------
     acceptance_rate : float
-        Mean acceptance, NaN for exact samplers.
+        Mean acceptance rate, NaN for exact samplers.
     events : mapping
         Counts of numerical problems, by name.
     bias : float
-        How far a transition is from one that leaves the target invariant, NaN if it
-        does so.
+        How far a transition is from one that leaves the target invariant; NaN if it
+        leaves the target invariant.
     """
 
     acceptance_rate: float = float("nan")
@@ -38,20 +38,19 @@ class Sampler(BaseEstimator, ABC):
     """A distribution or Markov transition of the latents of given rows.
 
     A sampler holds settings only. Chain states are passed in and returned: an array of
-    latents, or a :class:`sktem.samplers.ChainState` where the sampler learns something.
+    latents, or a :class:`sktem.samplers.ChainState` if the sampler learns something.
 
     Attributes
     ----------
     requires : tuple of str
-        Methods that the model must offer; a property where settings decide.
+        Methods that the model must have; a property if they depend on settings.
     deterministic : bool
         True if the latents stand for exact expectations, the same at every call with
         the same parameters.
     markov : bool
-        True if a draw starts from the row's previous latents, so that the chains have
-        to be kept.
+        True if a draw starts from the row's previous latents, so that chains are kept.
     accepts : bool
-        True if moves are accepted or rejected, so that the acceptance rate says
+        True if moves are accepted or rejected, so that the acceptance rate shows
         whether the steps have a good length.
     """
 
@@ -62,7 +61,7 @@ class Sampler(BaseEstimator, ABC):
 
     @property
     def warm_up(self) -> int:
-        """Number of warm-up draws of new chains."""
+        """Number of warm-up draws for new chains."""
         return 0
 
     def is_warm(self, chains, n_draws: int) -> bool:
@@ -73,7 +72,7 @@ class Sampler(BaseEstimator, ABC):
         chains : ChainState or ndarray
             Their states.
         n_draws : int
-            Draws so far.
+            Number of draws so far.
 
         Returns
         -------
@@ -94,7 +93,7 @@ class Sampler(BaseEstimator, ABC):
         params : object
             Starting parameters.
         rng : numpy.random.Generator
-            Stream of the initialisation.
+            Generator of the initialisation.
 
         Returns
         -------
@@ -120,14 +119,14 @@ class Sampler(BaseEstimator, ABC):
         params : object
             Current parameters.
         generators : Generators
-            The generators ``sampling`` and ``acceptance`` are used.
+            Its generators ``sampling`` and ``acceptance`` are used.
         iteration : int, default=1
             Iteration index k, for a number of draws that grows with it.
 
         Returns
         -------
         chains : ChainState or ndarray
-            New chain states, or the latents that exact samplers have drawn.
+            New chain states, or the latents drawn by exact samplers.
         info : SamplerInfo
             Report of the draw.
         """

@@ -53,7 +53,7 @@ class WalkScales(NamedTuple):
     n_draws: int = 0
 
     def averaged(self, other: WalkScales, share: float) -> WalkScales:
-        """Return the average with the tuning by other rows, of this share."""
+        """Return the average with a tuning from other rows, which has this share."""
         if self.scales is None or other.scales is None:
             return self if other.scales is None else other
         scales = self.scales ** (1 - share) * other.scales**share
@@ -63,38 +63,38 @@ class WalkScales(NamedTuple):
 class ComponentWalk(Sampler):
     """Metropolis moves of single coordinates, of all at once, and from the prior.
 
-    One chain per row and any number of chains, all moved together; each has its own
-    accept test. The scale of each coordinate, and that of the move of all, adapts
-    to its acceptance rate by steps that vanish, so that the chains converge.
+    There are one or several chains per row. All are moved together, and each has its
+    own accept-reject step. The scale of each coordinate, and that of the joint move,
+    adapts to its acceptance rate by vanishing steps, so that the chains converge.
 
     Parameters
     ----------
     n_prior : int, default=1
-        Proposals from the prior per sweep; models without ``prior_moments`` must have
-        0.
+        Number of proposals from the prior per sweep; it must be 0 for models without
+        ``prior_moments``.
     n_component : int, default=2
-        Random-walk moves of each coordinate per sweep.
+        Number of random-walk moves of each coordinate per sweep.
     n_block : int, default=1
-        Random-walk moves of all coordinates at once per sweep.
+        Number of random-walk moves of all coordinates at once per sweep.
     scale : float or array-like, default=0.5
-        Standard deviation of the walk at the start, in units of the prior's standard
-        deviation (of 1, for models without ``prior_moments``); a number or one per
+        Initial standard deviation of the walk, in units of the prior's standard
+        deviation (1 for models without ``prior_moments``); a number or one per
         coordinate.
     adapt : float or None, default=0.6
-        Exponent alpha of the adaptation: before draw k the logarithm of a scale changes
-        by ``k ** -alpha`` times the excess of the acceptance rate over ``target``. None
-        keeps the scales.
+        Exponent alpha of the adaptation: before draw k, the logarithm of a scale
+        changes by ``k ** -alpha`` times the excess of the acceptance rate over
+        ``target``. None means no adaptation.
     target : float, default=0.4
-        Acceptance rate at which the adaptation aims.
+        Target acceptance rate of the adaptation.
     n_steps : int, default=1
-        Sweeps per draw.
+        Number of sweeps per draw.
     n_chains : int, default=1
-        Parallel chains per row.
+        Number of parallel chains per row.
 
     Notes
     -----
-    A model that offers ``walk(X, Z, params, moves, noise, log_uniforms)`` does the
-    moves itself, compiled; the numbers are the same up to rounding.
+    If the model has ``walk(X, Z, params, moves, noise, log_uniforms)``, it makes the
+    moves itself in compiled code; the results are the same up to rounding.
 
     References
     ----------
@@ -154,7 +154,7 @@ class ComponentWalk(Sampler):
         Parameters
         ----------
         scales : ndarray of shape (d + 1,)
-            Adapted scales of the coordinates and of the move of all.
+            Adapted scales of the coordinates and of the joint move.
         units : ndarray of shape (d,)
             The unit of the scale for each coordinate.
 

@@ -10,10 +10,10 @@ __all__ = ["ExactExpectation", "ExactDraws", "GrowingDraws"]
 
 
 class ExactExpectation(Sampler):
-    """No sampling: the exact conditional expectations of the latents.
+    """Exact conditional expectations of the latents, without sampling.
 
-    With it SAEM is EM or its stochastic-approximation form, iSAEM is incremental EM,
-    vrTTEM is sEM-VR and fitTEM is FIEM.
+    With it, SAEM becomes EM or its stochastic-approximation form, iSAEM incremental EM,
+    vrTTEM sEM-VR, and fitTEM FIEM.
 
     Examples
     --------
@@ -35,13 +35,13 @@ class ExactExpectation(Sampler):
 class GrowingDraws:
     """A number of draws that grows with the iteration.
 
-    ``M_k = ceil(initial * k ** power)``, at most ``maximum``: with a growing number of
-    draws Monte Carlo EM converges without a decreasing step.
+    ``M_k = ceil(initial * k ** power)``, at most ``maximum``. With a growing number of
+    draws, Monte Carlo EM converges without a decreasing step.
 
     Parameters
     ----------
     initial : int, default=10
-        Draws at the first iteration.
+        Number of draws at the first iteration.
     power : float, default=0.5
         Growth exponent.
     maximum : int, default=10_000
@@ -84,8 +84,8 @@ class ExactDraws(Sampler):
     Parameters
     ----------
     n_draws : int or callable, default=10
-        Draws per visit, or a function of the iteration index that returns it (such
-        as :class:`GrowingDraws`). The Monte Carlo variance is divided by it.
+        Number of draws per visit, or a function of the iteration index that returns it
+        (such as :class:`GrowingDraws`). The Monte Carlo variance is divided by it.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class ExactDraws(Sampler):
 
     @property
     def sweep_name(self):
-        """Name under which compiled sweeps are registered, None if draws grow."""
+        """Name under which compiled sweeps are registered, None if the draws grow."""
         return None if callable(self.n_draws) else "mc"
 
     def draws_at(self, iteration):

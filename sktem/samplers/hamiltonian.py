@@ -16,27 +16,27 @@ DECADES = 1.5
 
 
 class HMC(MarkovSampler):
-    """Hamiltonian Monte Carlo: several leapfrog steps, then an accept test.
+    """Hamiltonian Monte Carlo: several leapfrog steps, then an accept-reject step.
 
-    With one leapfrog step of size e it is :class:`sktem.samplers.MALA` with Langevin
-    step ``e ** 2 / 2``.
+    With one leapfrog step of size e it is :class:`sktem.samplers.MALA` with the
+    Langevin step ``e ** 2 / 2``.
 
     Parameters
     ----------
     step : float, array-like, callable or "auto", default="auto"
         Leapfrog step: a number, one per coordinate (the same as a diagonal mass
-        matrix), or a function of the iteration index that returns either. "auto"
-        learns it during the run: in proportion to the spread of the latents over the
-        rows, for an acceptance rate of 0.651, by steps that vanish.
+        matrix), or a function of the iteration index that returns either. "auto" adapts
+        it during the run by vanishing steps, in proportion to the spread of the latents
+        over the rows, to an acceptance rate of 0.651.
     n_leapfrog : int, default=5
-        Leapfrog steps per transition.
+        Number of leapfrog steps per transition.
     n_steps : int or "auto", default="auto"
-        Transitions per draw; "auto" is 1 for a given step, and for one that is learned
-        a number that grows with the coordinates of a latent. A learned step is followed
-        by a shorter one, of a random length for each row, which frees chains in a tail
-        where the density falls so steeply that all usual moves are rejected.
+        Number of transitions per draw; "auto" is 1 for a given step, and a number that
+        grows with the dimension of a latent for an adapted one. Adapted steps are
+        followed by a shorter one, of a random length for each row. It frees chains in
+        tails where the density falls so steeply that all usual moves are rejected.
     n_chains : int, default=1
-        Parallel chains per row.
+        Number of parallel chains per row.
 
     References
     ----------

@@ -154,41 +154,41 @@ def _log_reversal(Z, proposed, gradient_proposed, noise, step, move):
 
 
 class ULA(_Langevin):
-    """Unadjusted Langevin: a gradient step with noise and no accept test.
+    """Unadjusted Langevin: a gradient step with noise and no accept-reject step.
 
     ``z' = z + step * grad log f(x, z) + sqrt(2 step) * noise``. The stationary
     distribution is biased by an amount that shrinks with the step; in exchange the
     chain never freezes.
 
-    It guards itself: a row whose new state is not finite, or from which the drift would
-    be more than a hundred standard deviations of the noise, keeps its old state and
-    takes steps of half the length from then on. The event is counted as
+    There is a safeguard: if the new state of a row is not finite, or the drift from it
+    would be more than a hundred standard deviations of the noise, the row keeps its old
+    state and takes steps of half the length from then on. The event is counted as
     ``"ula_restored"``.
 
-    How biased it is can be read off its moves: an accept test would reject a share
-    ``1 - min(1, r)`` of them, which in the mean is the total variation distance of a
-    transition from one of :class:`MALA`, and falls as ``step ** 1.5``. It is measured
-    at the last transition of a draw and recorded as ``history_.bias``, for models with
-    ``log_joint``.
+    The bias can be estimated from the moves: an accept-reject step would reject a share
+    ``1 - min(1, r)`` of them. Its mean is the total variation distance between a
+    transition and one of :class:`MALA`, and falls as ``step ** 1.5``. For models with
+    ``log_joint`` it is measured at the last transition of a draw and recorded as
+    ``history_.bias``.
 
     Parameters
     ----------
     step : float, array-like, callable or "auto", default="auto"
         Langevin step eta: a number, one per coordinate, or a function of the iteration
-        number (such as a schedule of :mod:`sktem.schedules`) that returns either.
-        (Codes that write the drift as ``h / 2`` have ``h = 2 * step``.) "auto" learns
-        it during the run, by steps that vanish, so that an accept test would reject
-        one move in fifty; for models without ``log_joint`` it is 0.1.
+        index (such as a schedule of :mod:`sktem.schedules`) that returns either.
+        (Software that writes the drift with ``h / 2`` has ``h = 2 * step``.) "auto"
+        adapts it during the run by vanishing steps, so that an accept-reject step would
+        reject one move in fifty; for models without ``log_joint`` it is 0.1.
     n_steps : int or "auto", default="auto"
-        Transitions per draw; "auto" is 1 for a given step, and for one that is learned
-        a number that grows with the coordinates of a latent.
+        Number of transitions per draw; "auto" is 1 for a given step, and a number that
+        grows with the dimension of a latent for an adapted one.
     n_chains : int, default=1
-        Parallel chains per row.
+        Number of parallel chains per row.
     preconditioner : None, "prior", "curvature" or array-like, default=None
-        Matrix Gamma that multiplies the drift, and the noise by its root: a
-        covariance ``(d, d)``, its diagonal ``(d,)``, "prior" for the covariance of the
-        latents under the current parameters, for models with ``prior_moments``, or
-        "curvature" for the diagonal that the model's ``curvature_scale`` returns.
+        Matrix Gamma that multiplies the drift, and whose root multiplies the noise: a
+        covariance ``(d, d)``; its diagonal ``(d,)``; "prior", the covariance of the
+        latents under the current parameters, for models with ``prior_moments``; or
+        "curvature", the diagonal returned by the model's ``curvature_scale``.
 
     References
     ----------
@@ -277,34 +277,34 @@ class ULA(_Langevin):
 
 
 class MALA(_Langevin):
-    """Metropolis-adjusted Langevin: ULA's proposal with an accept test.
+    """Metropolis-adjusted Langevin: ULA's proposal with an accept-reject step.
 
     Parameters
     ----------
     step : float, array-like, callable or "auto", default="auto"
         Langevin step eta: a number, one per coordinate, or a function of the iteration
-        number, as in :class:`ULA`. "auto" learns it during the run: in proportion to
-        the variances of the latents over the rows (unless there is a preconditioner),
-        for the acceptance rate ``target`` of chains that have moved before, by steps
-        that vanish.
+        index, as in :class:`ULA`. "auto" adapts it during the run by vanishing steps,
+        in proportion to the variances of the latents over the rows (unless there is a
+        preconditioner), to the acceptance rate ``target`` among chains that have moved
+        before.
     n_steps : int or "auto", default="auto"
-        Transitions per draw; "auto" is 1 for a given step, and for one that is learned
-        a number that grows with the coordinates of a latent. Steps that are learned or
-        adapted are followed by a shorter one, of a random length for each row, which
-        frees chains in a tail where the density falls so steeply that all usual moves
-        are rejected.
+        Number of transitions per draw; "auto" is 1 for a given step, and a number that
+        grows with the dimension of a latent for one learned by "auto". Steps that are
+        learned or adapted are followed by a shorter one, of a random length for each
+        row. It frees chains in tails where the density falls so steeply that all usual
+        moves are rejected.
     n_chains : int, default=1
-        Parallel chains per row.
+        Number of parallel chains per row.
     preconditioner : None, "prior", "curvature" or array-like, default=None
-        Matrix that multiplies the drift, and the noise by its root, as in
+        Matrix that multiplies the drift, and whose root multiplies the noise, as in
         :class:`ULA`.
     adapt : float or None, default=None
-        Exponent alpha of the adaptation of a given step: after draw k its logarithm
+        Exponent alpha of the adaptation of a given step: after draw k, its logarithm
         changes by ``k ** -alpha`` times the excess of the acceptance rate over
-        ``target``, so that the chains converge. None keeps a given step.
+        ``target``, so that the chains converge. None keeps the given step.
     target : float, default=0.574
-        Acceptance rate at which the adaptation aims, the best one in many dimensions
-        (Roberts and Rosenthal 1998).
+        Target acceptance rate of the adaptation; the default is optimal in high
+        dimensions (Roberts and Rosenthal 1998).
 
     References
     ----------

@@ -18,15 +18,15 @@ class RandomWalk(MarkovSampler):
     Parameters
     ----------
     scale : float, array-like or "auto", default="auto"
-        Standard deviation of the proposal, a number or one per coordinate of a
-        latent. "auto" learns it during the run: in proportion to the spread of the
-        latents over the rows, for an acceptance rate between 0.44 (one coordinate) and
-        0.234 (many), by steps that vanish.
+        Standard deviation of the proposal, a number or one per coordinate of a latent.
+        "auto" adapts it during the run by vanishing steps, in proportion to the spread
+        of the latents over the rows, to an acceptance rate between 0.44 (one
+        coordinate) and 0.234 (many).
     n_steps : int or "auto", default="auto"
-        Transitions per draw; "auto" is 1 for a given step, and for one that is learned
-        a number that grows with the coordinates of a latent.
+        Number of transitions per draw; "auto" is 1 for a given scale, and a number that
+        grows with the dimension of a latent for an adapted one.
     n_chains : int, default=1
-        Parallel chains per row.
+        Number of parallel chains per row.
 
     Examples
     --------

@@ -41,16 +41,16 @@ class SolverState:
 class Solver(BaseEstimator, ABC):
     """One recursion of Table 1 of Karimi and Li, or a relative of it.
 
-    A solver says how a proxy of the full-batch statistics is made from the rows visited
-    in an iteration. It does not depend on the meaning of the statistics, and holds
-    settings only: the state of a run lives in :class:`SolverState`.
+    A solver defines how a proxy of the full-batch statistics is computed from the rows
+    visited in an iteration. It does not depend on the meaning of the statistics, and it
+    holds settings only: the state of a run is kept in :class:`SolverState`.
 
     Attributes
     ----------
     n_index_sets : int
-        Batches of rows asked for at each iteration; 0 means all rows.
+        Number of batches of rows needed at each iteration; 0 means all rows.
     anchored : bool
-        Whether all rows are visited once per epoch besides the batches.
+        Whether all rows are visited once per epoch in addition to the batches.
     remembers_rows : bool
         Whether the proxy of a batch depends on earlier visits of its rows. On a stream
         such a solver treats each chunk as its population.
@@ -70,7 +70,7 @@ class Solver(BaseEstimator, ABC):
     def start(
         self, state: SolverState, expectation, params: Any, batch_size: int
     ) -> Any:
-        """Do the initial pass, if the recursion needs one, and return its record.
+        """Do the initial pass, if the recursion needs one, and return the record.
 
         Parameters
         ----------
@@ -86,13 +86,13 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         object
-            The solver's record from one iteration to the next, found again as
-            ``state.own``; None if that is nothing.
+            The solver's record, kept between iterations as ``state.own``; None if there
+            is none.
         """
         return None
 
     def iterations_per_anchor(self, n_rows: int, batch_size: int) -> int:
-        """Return after how many iterations :meth:`refresh` is called; 0 means never.
+        """Return how many iterations lie between calls of :meth:`refresh`, 0 for never.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class Solver(BaseEstimator, ABC):
         return 0
 
     def feasible_mean(self, state: SolverState) -> np.ndarray | None:
-        """Return statistics for a proxy that no data could produce.
+        """Return statistics to replace a proxy that no data could produce.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_statistics,) or None
-            The averaged statistics, unless the solver tries others on its way.
+            The averaged statistics, unless the solver tries others during the run.
         """
         return state.s
 
@@ -202,7 +202,7 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         bool
-            Whether they are, besides the states of Markov chains.
+            Whether they are kept, apart from the states of Markov chains.
         """
         return self.remembers_rows
 
@@ -221,7 +221,7 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         float
-            Row visits, passes at anchors not included.
+            Row visits, not including the passes at anchors.
         """
         return self.n_index_sets * batch_size if self.n_index_sets else n_rows
 

@@ -35,16 +35,17 @@ class Past(NamedTuple):
 class DAAREM(AcceleratedEM):
     """EM with damped Anderson acceleration, restarts and a monotone safeguard.
 
-    With differences ``dF`` of the EM steps at the last points and ``dS`` of the points
-    themselves, ``F(s) - (dS + dF) gamma`` is tried, where gamma minimises
-    ``|F(s) - s - dF gamma|`` with a ridge that shortens it: much at first, and less and
-    less while extrapolations succeed. After ``order`` of them a new cycle begins.
-    Expectations have to be exact, and the model needs ``log_likelihood``.
+    Let ``dF`` be the differences of the EM steps at the last points and ``dS`` those of
+    the points themselves. The next point to try is ``F(s) - (dS + dF) gamma``, where
+    gamma minimises ``|F(s) - s - dF gamma|`` with a ridge that shortens it: strongly at
+    first, and less and less while extrapolations succeed. After ``order``
+    extrapolations a new cycle begins. Expectations have to be exact, and the model
+    needs ``log_likelihood``.
 
     Parameters
     ----------
     order : int, default=10
-        Differences, at most; never more than half of the statistics.
+        Maximum number of differences; never more than half the number of statistics.
 
     References
     ----------

@@ -11,10 +11,10 @@ __all__ = ["FITTEM"]
 class FITTEM(VarianceReducedSolver):
     """Fast incremental two-timescale EM, line 3 of Table 1.
 
-    Two independent sets of rows are drawn: the first makes the proxy, with the
-    remembered latents as control variate, the second refreshes the memory. The old
-    value is always the stored one, never drawn again. With exact expectations and step
-    1 it is FIEM (Karimi, Wai, Moulines and Lavielle 2019).
+    Two independent sets of rows are drawn. The first gives the proxy, with the
+    remembered latents as a control variate; the second refreshes the memory. The old
+    value is always the stored one, never redrawn. With exact expectations and step 1 it
+    is FIEM (Karimi, Wai, Moulines and Lavielle 2019).
 
     Parameters
     ----------

@@ -15,11 +15,11 @@ ROWS_OF_THE_START = 1000
 class OnlineEM(Solver):
     """Online EM of Cappe and Moulines: the proxy is the average over the batch.
 
-    It stores no past rows and needs no initial pass. Where a run has no initial
-    statistics, those of a thousand random rows (or of one batch, if that is more) are
-    the start: a single row could not separate mixture components. A run with exact
-    expectations that has converged ends with passes of EM, as the last steps leave
-    noise in the parameters.
+    It stores no past rows and needs no initial pass. If a run has no initial
+    statistics, it starts from those of a thousand random rows (or of one batch, if that
+    is larger), because a single row could not separate mixture components. A run with
+    exact expectations that has converged ends with passes of EM, because its last steps
+    leave noise in the parameters.
 
     References
     ----------

@@ -56,14 +56,14 @@ class Cycle(NamedTuple):
 class SQUAREM(AcceleratedEM):
     """EM with squared extrapolation (scheme S3) and a monotone safeguard.
 
-    From two EM steps ``r = F(s) - s`` and ``v = F(F(s)) - F(s) - r`` the statistics
-    ``s - 2 alpha r + alpha ** 2 v`` are tried, with ``alpha = -|r| / |v|``, at most -1,
+    Two EM steps give ``r = F(s) - s`` and ``v = F(F(s)) - F(s) - r``. The statistics to
+    try are ``s - 2 alpha r + alpha ** 2 v`` with ``alpha = -|r| / |v|``, at most -1,
     which is EM itself. If their objective is no lower than before, an EM step from
     there begins the next cycle, of three passes; otherwise the cycle counts as two EM
-    steps. Where EM steps grow, so that a saddle is being left and nothing says how far
-    to go, and after four failures, ``-alpha`` has a bound: at first 4, four times as
-    much after a success, and a quarter after a failure. Expectations have to be exact,
-    and the model needs ``log_likelihood``.
+    steps. If EM steps grow, so that a saddle is being left and the distance to go is
+    unknown, or after four failures, ``-alpha`` is bounded: by 4 at first, by four times
+    as much after a success, and by a quarter after a failure. Expectations have to be
+    exact, and the model needs ``log_likelihood``.
 
     References
     ----------

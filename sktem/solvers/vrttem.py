@@ -36,18 +36,18 @@ class Anchor:
 class VRTTEM(VarianceReducedSolver):
     """Variance-reduced two-timescale EM, line 2 of Table 1.
 
-    At an anchor all rows are visited; in the iterations that follow, the proxy is the
+    At an anchor, all rows are visited. In the iterations that follow, the proxy is the
     anchor's mean plus the change of the visited rows since the anchor. With exact
-    expectations and step 1 it is sEM-VR (Chen, Zhu, Teh and Zhang 2018): the anchor's
-    values are then computed again from the anchor's parameters when they are needed, so
-    that no table is kept; otherwise the anchor's draws are remembered.
+    expectations and step 1 this is sEM-VR (Chen, Zhu, Teh and Zhang 2018). With exact
+    expectations, the anchor's values are recomputed from the anchor's parameters when
+    needed, so that no table is kept; otherwise the anchor's draws are remembered.
 
     Parameters
     ----------
     rho : float or "auto", default="auto"
         Step of the Inc-step (8). "auto" is ``(n / batch_size) ** (-2 / 3)``.
     epoch_length : int or None, default=None
-        Iterations between anchors; None means one pass, ``n / batch_size``.
+        Number of iterations between anchors; None means one pass, ``n / batch_size``.
 
     References
     ----------
