@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import poisson
+from scipy.special import gammaln, xlogy
 
 from sktem.rows.base import as_iterator
 
@@ -98,8 +98,9 @@ class SeenIntegers:
         if not self.are_counts or len(self.frequencies) != 2:
             return False
         values, rows = np.array(list(self.frequencies.items())).T
-        law = poisson(np.average(values, weights=rows))
-        return bool(rows.sum() * (1.0 - law.pmf(values).sum()) >= 5.0)
+        mean = np.average(values, weights=rows)
+        shares = np.exp(xlogy(values, mean) - mean - gammaln(values + 1.0))
+        return bool(rows.sum() * (1.0 - shares.sum()) >= 5.0)
 
     def example(self):
         """Return a column that has the same signs."""
