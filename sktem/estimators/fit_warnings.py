@@ -70,8 +70,10 @@ def warn_of_run(state, settings) -> None:
             message = (
                 f"{used_up}, and the noise of the draws is too large against tol to "
                 "decide whether it has converged. Increase max_iter, the draws of the "
-                "sampler, or tol."
+                "sampler, or tol"
             )
+            blind = np.isnan(state.history.objective[-1])
+            message += ", or give the model a log_likelihood." if blind else "."
         warn_user(message, ConvergenceWarning)
     events = state.history.events
     if message := event_message("The fit", events, " (see history_.events)"):

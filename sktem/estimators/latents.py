@@ -196,11 +196,15 @@ def diagnostics(draws: LatentDraws) -> ChainDiagnostics:
         )
     halves = np.concatenate([values[:, :, :length], values[:, :, -length:]], axis=1)
     means, within = halves.mean(axis=2), halves.var(axis=2, ddof=1).mean(axis=1)
-    total = (length - 1) / length * within + means.var(axis=1, ddof=1)
+    moves = np.ptp(values, axis=2) > 0
+    # The variances of equal numbers are rounding errors.
+    within = np.where(moves.any(axis=1), within, 0.0)
+    apart = np.ptp(values, axis=(1, 2)) > 0
+    between = np.where(apart, means.var(axis=1, ddof=1), 0.0)
+    total = (length - 1) / length * within + between
     with np.errstate(divide="ignore", invalid="ignore"):
         r_hat = np.sqrt(total / within)
         correlation = 1 - (within[:, None] - _autocovariances(halves)) / total[:, None]
-    moves = np.ptp(values, axis=2) > 0
     never = ~moves.reshape(len(values), -1).any(axis=1)
     size = halves.shape[1] * length / _integrated_time(correlation)
     size = np.where(within > 0, np.minimum(size, _most(halves.shape[1] * length)), 0.0)

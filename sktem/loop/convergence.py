@@ -46,12 +46,19 @@ GAP_RULE = GapRule()
 
 
 def check_change(state, settings, objective, mean_field, exact) -> None:
-    """Set ``converged`` when the objective or else the mean field is stable."""
+    """Set ``converged`` when the objective or else the mean field is stable.
+
+    Estimates of a squared mean field that are not positive are noise of draws:
+    ``hidden_by_noise`` says whether there are some in the last third of the epochs.
+    """
     if np.isnan(objective):
         scale = float(state.solver.s @ state.solver.s)
         # The estimate has noise and can be negative: far below zero it says as
         # little as far above.
         stale = abs(mean_field) < settings.tol**2 * scale
+        fields = np.array(state.history.mean_field[state.judged_from :])
+        noisy = fields[-len(fields) // 3 :].min() <= 0.0
+        state.hidden_by_noise = bool(noisy and not settings.sampler.deterministic)
     elif exact:
         # Of fewer epochs nothing can be extrapolated.
         few = settings.extrapolates and len(state.history) - state.judged_from < 3

@@ -102,6 +102,17 @@ def test_chains_that_stand_are_counted():
         diagnostics(LatentDraws(values[:, :, :3], 0.5, True))
 
 
+def test_known_latents_have_no_r_hat_whatever_their_digits():
+    """Their means are rounded, so that variances are not zero."""
+    known = np.random.default_rng(0).normal(size=(500, 1, 1))
+    found = diagnostics(LatentDraws(np.tile(known, (1, 4, 50)), 0.5, True))
+    assert np.isnan(found.r_hat).all() and not found.effective_sample_size.any()
+    # Chains that stand, each elsewhere, have not mixed.
+    stuck = np.tile(np.random.default_rng(1).normal(size=(500, 4, 1)), (1, 1, 50))
+    found = diagnostics(LatentDraws(stuck, 0.5, True))
+    assert np.isinf(found.r_hat).all() and not found.effective_sample_size.any()
+
+
 class Sticky(ByChains):
     """Two modes that a walk does not leave."""
 

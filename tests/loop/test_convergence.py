@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from sktem import StochasticEM
 from sktem.exceptions import FitWarning
@@ -15,7 +16,7 @@ from sktem.models.random_intercept import RandomInterceptParams
 from sktem.samplers import ExactExpectation, RandomWalk
 from sktem.schedules import BurnInThenDecay, Constant
 from sktem.solvers import FullBatch
-from tests.oracles import closed_form_mle
+from tests.oracles import closed_form_mle, random_intercept_data
 
 SETTINGS = SimpleNamespace(
     tol=1e-4, patience=3, step_size=BurnInThenDecay(50, 0.6), sampler=RandomWalk()
@@ -265,3 +266,29 @@ def test_batches_end_where_em_does(solver, seed):
 def log_likelihood(X, estimate):
     params = RandomInterceptParams(*estimate)
     return RandomInterceptModel().log_likelihood(X, params).mean()
+
+
+class WithoutLikelihood(RandomInterceptModel):
+    log_likelihood = None
+
+
+class FarStart(WithoutLikelihood):
+    def initial_params(self, X, rng):
+        return RandomInterceptParams(20.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_models_without_a_likelihood_hear_that_noise_hides_their_end(seed):
+    """The mean field of draws falls to their noise, which is far above tol."""
+    rows = random_intercept_data(seed, n_rows=200)
+    options = {"sampler": RandomWalk(0.5, n_steps=3), "random_state": seed}
+    em = StochasticEM(WithoutLikelihood(), solver="saem", max_iter=100, **options)
+    with pytest.warns(ConvergenceWarning, match="noise of the draws.* log_likelihood"):
+        em.fit(rows)
+    # The negative control: a run that still approaches its end by steps of .02.
+    em = StochasticEM(
+        FarStart(), solver="isaem", step_size=Constant(0.02), batch_size=200,
+        max_iter=30, **options,
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match="before it converged. Increase"):
+        em.fit(rows)
