@@ -3,13 +3,13 @@ Activities from a sensor
 ========================
 
 A sensor on the wrist sends three accelerations, with gaps when the connection is lost.
-Several people wore one for some hours; a few stretches were labelled by hand.
+Several people wore one for a few hours; some stretches were labelled by hand.
 """
 
 # %%
 # Sequences with gaps and a few labels
 # ------------------------------------
-# Three activities differ in how much the sensor moves, and follow each other in runs.
+# Three activities differ in how much the sensor moves, and each lasts for a while.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,7 +35,7 @@ labels = np.full(len(X), -1)
 labels[people == 0] = states[people == 0]
 
 # %%
-# One person's labels name the states of all.
+# The labels of one person give the states of all people their names.
 
 hmm = HiddenMarkovModel(3, emission=Gaussian("diag"), random_state=0)
 hmm.fit(X, groups=people, states=labels)
@@ -45,8 +45,8 @@ print(f"right for the others: {(path == states)[others].mean():.1%}")
 print("mean durations:", hmm.state_durations().mean.round())
 
 # %%
-# Do activities have typical durations? Those of the sensor do not: with a distribution
-# of their own BIC is not lower, so the simpler model is kept.
+# Do activities have typical durations? These do not: with explicit distributions of the
+# durations, BIC is not lower, so the simpler model is kept.
 
 lasting = HiddenMarkovModel(
     3, emission=Gaussian("diag"), durations=Durations(longest=400), random_state=0
@@ -56,7 +56,7 @@ for title, model in [("geometric", hmm), ("negative binomial", lasting)]:
     print(f"{title} durations: BIC {model.bic(X, groups=people):.0f}")
 
 # %%
-# The states of one person, and the values that were lost.
+# The states of one person, and the missing values, imputed.
 
 who = people == 3
 filled = hmm.impute(X[who])

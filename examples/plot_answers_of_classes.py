@@ -2,15 +2,16 @@
 Classes behind the answers of a survey
 ======================================
 
-A latent class is a group of people who answer alike. A mixture of categorical columns
-finds them, holes and all; a test says how many there are, and profiles say who they
-are.
+A latent class is a group of people who answer alike. A mixture with categorical columns
+finds the classes, even if answers are missing. A test shows how many there are, and
+profiles describe them.
 """
 
 # %%
 # A survey
 # --------
-# Three kinds of travellers, five questions, and their age; a tenth is missing.
+# There are three kinds of travellers, five questions, and their age; a tenth of the
+# values is missing.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,16 +41,16 @@ table["age"] = table["age"].astype(float)
 # %%
 # How many classes
 # ----------------
-# BIC finds the number. Whether one class less would do is a question for a test, whose
-# distribution is that of samples of the smaller mixture.
+# BIC finds the number. Whether one class fewer would be enough is answered by a
+# bootstrap test, whose null distribution comes from samples of the smaller mixture.
 
 mixture = StochasticEMMixture("auto", random_state=0).fit(table)
 test = mixture.likelihood_ratio_test(table, n_bootstrap=9)
 print(mixture.n_components_, round(test.statistic), test.p_value)
 
 # %%
-# How sure is the classification: 1 for certainty, and the mean probabilities of those
-# put into each class.
+# How certain is the classification? The first number is 1 for certainty. The table has
+# the mean probabilities of the rows assigned to each class.
 
 print(round(mixture.entropy_r2(table), 2))
 print(mixture.classification_table(table).round(2))

@@ -2,17 +2,18 @@
 An oral study with values below the limit of quantification
 ===========================================================
 
-Late samples are often too low to be measured. All that is known of such a value is that
-it is below a limit. A likelihood takes it as the probability of that (the method called
-M3), or, since concentrations are positive, the probability given that (M4); to leave
-these rows out, or to write half of the limit, distorts the estimates.
+Late samples are often too low to be measured. All that is known about such a value is
+that it is below a limit. In the likelihood it counts with the probability of being
+below the limit (method M3) or, since concentrations are positive, with that probability
+given that it is positive (M4). Leaving these rows out, or replacing them by half the
+limit, distorts the estimates.
 """
 
 # %%
 # Data
 # ----
-# Twenty-four subjects get 100 mg by mouth. A third of the samples, the late ones, are
-# below the limit of 0.6 mg/L.
+# Twenty-four subjects get an oral dose of 100 mg. A third of the samples, the late
+# ones, are below the limit of 0.6 mg/L.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,9 +48,9 @@ print(f"{low.sum()} of {sampled.sum()} samples are below {limit} mg/L")
 # %%
 # Four ways to treat them
 # -----------------------
-# With M3 the row has the limit as DV, and CENS 1. M4 is the same with a residual error
-# that leaves observations positive; here the error is a fifth of the concentration, so
-# that they are anyway and both agree.
+# For M3, the row has the limit as DV, and CENS is 1. M4 is the same with a residual
+# error that keeps observations positive. Here the error is a fifth of the
+# concentration, so that observations are positive anyway and both methods agree.
 
 censored = study.assign(CENS=low * 1, DV=study.DV.mask(low, limit))
 tables = {
@@ -100,8 +101,8 @@ plt.show()
 # %%
 # Curves of subjects
 # ------------------
-# Of a subject with few samples above the limit the curve stays near that of the
-# population; points on the limit stand for what lies below it.
+# The curve of a subject with few samples above the limit stays near that of the
+# population. Points on the limit stand for values below it.
 
 records = read_nonmem(censored)
 fit = fits["censored (M3)"]

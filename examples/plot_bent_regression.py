@@ -2,10 +2,10 @@
 Real outputs that a line cannot give
 ====================================
 
-How far does a robot's arm reach at an angle is a question with one answer; at which
-angle does it reach that far has two. A regression gives their mean, which is neither.
+How far a robot's arm reaches at a given angle has one answer; at which angle it reaches
+a given distance has two. A regression predicts their mean, which is neither.
 :class:`~sktem.BoltzmannMachineRegressor` learns the density of the output given the
-inputs, which may bend, be wide or narrow, and have several modes.
+inputs, which can bend, be wide or narrow, and have several modes.
 """
 
 # %%
@@ -30,7 +30,7 @@ found = machine.log_likelihood(X[500:], y[500:]) / 300
 print(f"log-likelihood of a new row, the machine: {found:.2f}")
 
 # %%
-# The density of the angle given the reach, and draws from it beside the rows.
+# The density of the angle given the reach, and draws from it next to the rows.
 grid = np.linspace(0, 1, 40), np.linspace(-1.3, 1.3, 60)
 density = [
     [np.exp(machine.log_likelihood([[x]], [y])) for x in grid[0]] for y in grid[1]

@@ -2,9 +2,9 @@
 Labels given inputs: a restricted machine as a classifier
 =========================================================
 
-A restricted Boltzmann machine of a label and hidden units, given inputs that it does
-not model, has exact probabilities of the classes, and needs no sampling to learn. Each
-hidden unit brings a fold into the surface between the classes.
+A restricted Boltzmann machine can have a label and hidden units, given inputs that it
+does not model. Its class probabilities are exact, and it is learned without sampling.
+Each hidden unit adds a fold to the surface between the classes.
 """
 
 # %%
@@ -30,8 +30,7 @@ for name, model in models.items():
     print(f"{name:20} {right:.1%} right, log-loss {loss:.3f}")
 
 # %%
-# The lines are where the probability of the second class is a tenth, a half and nine
-# tenths.
+# On the lines, the probability of the second class is 0.1, 0.5 and 0.9.
 grid = np.stack(np.meshgrid(np.linspace(-2, 3, 120), np.linspace(-1.5, 2, 90)), axis=-1)
 fig, axes = plt.subplots(1, 3, figsize=(10, 3), sharey=True)
 for ax, (name, model) in zip(axes, models.items(), strict=True):

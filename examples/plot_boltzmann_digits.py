@@ -3,10 +3,10 @@ Digits from a Boltzmann machine: samples and restored halves
 ============================================================
 
 A restricted machine with 150 hidden units learns scikit-learn's 8 x 8 digits by
-persistent contrastive divergence. Its E-step is exact. The learned model can be
-looked at in three ways: samples from the machine, the lower halves of held-out digits
-restored from their upper halves, and the log-likelihood, for which log Z is estimated
-by annealed importance sampling.
+persistent contrastive divergence. Its E-step is exact. The learned model is examined in
+three ways: by samples from the machine, by the lower halves of held-out digits restored
+from their upper halves, and by the log-likelihood, for which log Z is estimated by
+annealed importance sampling.
 """
 
 # %%
@@ -32,9 +32,9 @@ machine = LatentBoltzmannMachine(
 ).fit(train)
 
 # %%
-# The likelihood, and how much to trust it: the standard error of log Z and the number
-# of equally weighted runs that the weighted ones are worth. The base rates of the
-# pixels alone are a machine without edges.
+# The likelihood, and how far to trust it: the standard error of log Z, and the
+# effective sample size, the number of equally weighted runs that the weighted runs are
+# worth. For comparison, the base rates of the pixels alone are a machine without edges.
 log_partition = machine.log_partition("ais")
 score = machine.score_samples(test, log_partition=log_partition.value).mean()
 rates = np.clip(train.mean(axis=0), 0.002, 0.998)
@@ -46,8 +46,8 @@ print(
 print(f"held-out log-likelihood {score:.2f}, base rates alone {independent:.2f}")
 
 # %%
-# A NaN is a pixel that was not seen: ``impute`` returns its probability given the
-# others, ``sample_conditional`` draws it.
+# NaN is a missing pixel: ``impute`` returns its probability given the others,
+# ``sample_conditional`` draws it.
 halves = test[:10].copy()
 halves[:, 32:] = np.nan
 rows = {

@@ -2,12 +2,12 @@
 Hidden units on a grid: three E-steps
 =====================================
 
-Half of the units of a 10 x 10 grid are hidden, at random. The edges between them form
-small parts, so that their posterior can be summed exactly, and the likelihood of the
-whole machine as well. The exact E-step is compared with Gibbs chains for each row
-(APCD) and with mean field (MFPCD), from the same start. Weights are strong and biases
-weak, so that hidden units depend on each other given the visible ones. Mean field
-leaves that out, and ends lower.
+Half of the units of a 10 x 10 grid, chosen at random, are hidden. The edges between
+them form small parts, so that their posterior can be summed exactly, and so can the
+likelihood of the whole machine. The exact E-step is compared with Gibbs chains for each
+row (APCD) and with mean field (MFPCD), from the same start. Weights are strong and
+biases weak, so that hidden units depend on each other given the visible ones. Mean
+field ignores this dependence and ends lower.
 """
 
 # %%
@@ -43,7 +43,7 @@ best = truth.log_unnormalised(theta, test.astype(float)).mean() - log_z
 
 # %%
 # ``warm_start`` continues from the parameters and the chains of the model, so that the
-# held-out log-likelihood can be taken on the way; log Z is exact.
+# held-out log-likelihood can be computed during the fit; log Z is exact.
 solvers = {
     "exact E-step": dict(solver="pcd"),
     "APCD, Gibbs chains": dict(solver="apcd", e_step="gibbs", step_size_e=0.3),

@@ -2,12 +2,13 @@
 Missing pixels restored by a Boltzmann machine
 ==============================================
 
-A third of the pixels of all digits, those to learn from as well, has not been seen. A
-restricted machine learns from the others: in its E-step a missing pixel is one more
-hidden unit. Its ``impute`` returns the expectation of missing pixels, for pixels
-missing here and there and for a whole half, and is compared with the imputers of
-scikit-learn, which learn from the same rows. Its steps stay long, and the average of
-the parameters takes their noise out: the last ones alone would lose to ten neighbours.
+A third of the pixels of all digits, including the training digits, is missing. A
+restricted machine learns from the other pixels: in its E-step a missing pixel is one
+more hidden unit. Its ``impute`` returns the expectation of missing pixels, both for
+scattered pixels and for a whole half. It is compared with the imputers of scikit-learn,
+which learn from the same rows. The steps of the fit stay long, and averaging the
+parameters removes their noise: the last parameters alone would lose to ten nearest
+neighbours.
 """
 
 # %%
@@ -43,10 +44,10 @@ methods = {
 }
 
 # %%
-# The error is the mean squared difference over the missing pixels, so that an
+# The error is the mean squared difference over the missing pixels, for which the
 # expectation is the best answer. A chain moves slowly between the shapes that fit the
-# seen pixels, and shapes that it has not visited are missing from its mean: each row is
-# restored by three chains, whose means are averaged.
+# observed pixels, and shapes that it has not visited are missing from its mean. Each
+# row is therefore restored by three chains, whose means are averaged.
 holes = {
     "a third": rng.random(test.shape) < 1 / 3,
     "lower half": np.tile(np.arange(64) >= 32, (len(test), 1)),

@@ -2,17 +2,18 @@
 How many components?
 ====================
 
-The likelihood always prefers more components. Three criteria that do not: BIC, which
-estimates how many Gaussians describe the density; ICL, which wants them to be separated
-as well; and the score on held-out rows, which comes with any tool for model selection
-of scikit-learn, such as a grid search over a pipeline.
+The likelihood always prefers more components. Three criteria do not: BIC, which
+estimates how many Gaussians describe the density; ICL, which also requires them to be
+separated; and the score on held-out rows, which works with all of scikit-learn's tools
+for model selection, such as a grid search over a pipeline.
 """
 
 # %%
 # The data
 # --------
-# Two clusters, one of which is not Gaussian: it is an overlay of a narrow and a wide
-# Gaussian. Three components describe the density, and two are separated.
+# There are two clusters, one of which is not Gaussian: it consists of a narrow and a
+# wide Gaussian with the same centre. Three components describe the density, and two of
+# them are separated.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -51,7 +52,7 @@ for n, one_bic, one_icl in zip(numbers, bic, icl, strict=True):
 # Held-out rows, in a pipeline
 # ----------------------------
 # ``score`` is the mean log-likelihood per row, so that cross-validation works as it is.
-# Here it chooses the number of components and the kind of covariance together.
+# Here it chooses the number of components and the covariance type together.
 
 search = GridSearchCV(
     make_pipeline(
@@ -66,9 +67,9 @@ search = GridSearchCV(
 print(search.best_params_)
 
 # %%
-# Any other criterion is a function of the fitted pipeline and the rows. In place of
-# cross-validation, a criterion that is computed on the rows of the fit wants a single
-# split in which both parts are all rows.
+# Any other criterion is a function of the fitted pipeline and the rows. A criterion
+# computed on the rows of the fit needs, in place of cross-validation, a single split in
+# which both parts contain all rows.
 
 
 def minus_icl(pipeline, X, y=None):

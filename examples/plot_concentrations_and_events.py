@@ -2,16 +2,16 @@
 Concentrations and the time to an event
 =======================================
 
-Whoever has more of a drug in the blood may bleed sooner. Concentrations are measured
-with errors, at a few times, and events censor each other; a joint model learns both at
-once, and the hazard follows the concentration of each subject.
+Patients with more of a drug in their blood may bleed sooner. Concentrations are
+measured with errors and only at a few times, and events are censored. A joint model
+learns both at once, with a hazard that depends on the concentration of each subject.
 """
 
 # %%
 # Data
 # ----
-# Forty subjects get 100 mg by mouth. The hazard is ``H0 exp(BETA c)``, and observation
-# ends after 36 hours.
+# Forty subjects get an oral dose of 100 mg. The hazard is ``H0 exp(BETA c)``, and
+# observation ends after 36 hours.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -58,8 +58,8 @@ records = read_nonmem(study)
 # %%
 # A joint model
 # -------------
-# Records of CMT 3 are events (DV 1) or the end of observation (DV 0). Their hazard is a
-# function of the concentration c, and is integrated between records.
+# Records of CMT 3 are events (DV 1) or the end of observation (DV 0). The hazard is a
+# function of the concentration c and is integrated between records.
 
 model = Responses(
     oral,
@@ -80,8 +80,8 @@ print(joint.summary_.round(3))
 # %%
 # Survival by exposure
 # --------------------
-# Subjects without an observation of their own, of three clearances; steps are the
-# Kaplan-Meier estimate of all.
+# The curves are for new subjects with three different clearances, the steps are the
+# Kaplan-Meier estimate for all subjects.
 
 figure, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
 at_risk = (time[None] >= time[:, None]).sum(axis=1)
@@ -106,8 +106,8 @@ plt.show()
 # %%
 # Observed and simulated times
 # ----------------------------
-# The same estimate among those of data sets that are simulated from the fit, with the
-# doses and the ends of observation of the study.
+# The Kaplan-Meier estimate compared with those of data sets simulated from the fit,
+# with the doses and the ends of observation of the study.
 
 KaplanMeierDisplay.from_estimator(joint, records, random_state=0)
 plt.show()

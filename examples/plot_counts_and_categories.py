@@ -3,8 +3,8 @@ Counts, categories and amounts together
 =======================================
 
 Customers have a number of visits, a channel, and an amount. Each column has its own
-distribution in each component: with ``emission="auto"`` labels are categorical, and
-integers counts; ``Columns`` says it in full.
+distribution in each component. With ``emission="auto"`` labels are categorical and
+integers are counts; ``Columns`` specifies all emissions explicitly.
 """
 
 # %%
@@ -31,8 +31,8 @@ table = table.mask(rng.random(table.shape) < 0.1)
 print(table.head())
 
 # %%
-# Amounts are positive and skewed: a gamma distribution is right, a Gaussian one is not,
-# and BIC tells.
+# Amounts are positive and skewed: a gamma distribution is appropriate, a Gaussian one
+# is not, and BIC shows it.
 
 emission = Columns(
     [
@@ -52,7 +52,7 @@ for name, mixture in (("own emissions", gamma), ("Gaussian numbers", gaussian)):
 print(gamma.class_profiles().round(2))
 
 # %%
-# What is known of the amount, given the other columns, is a mixture again.
+# Given the other columns, the distribution of the amount is again a mixture.
 
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 amounts = np.linspace(1, 300, 300)

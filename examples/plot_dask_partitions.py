@@ -2,16 +2,16 @@
 Rows in the partitions of a cluster
 ===================================
 
-Dask cuts a table into partitions that lie on many machines. A fit sends parameters to
-them, and sums of statistics come back. Here the threads of one process stand for the
-cluster; with a ``dask.distributed.Client`` the same lines run on machines.
+Dask splits a table into partitions on many machines. A fit sends parameters to them and
+gets sums of statistics back. Here the threads of one process replace the cluster; with
+a ``dask.distributed.Client`` the same code runs on several machines.
 """
 
 # %%
 # A table that nobody holds
 # -------------------------
-# Twenty partitions of positions of events, each of which is made when it is asked for.
-# Some have been filtered, so that their lengths are not known.
+# There are twenty partitions with positions of events, each of which is created when it
+# is needed. Events are filtered, so that the lengths of partitions are not known.
 
 import dask
 import dask.array as da
@@ -44,7 +44,7 @@ X
 # %%
 # The fit
 # -------
-# Each pass is one task for each partition. The result is an ordinary estimator.
+# Each pass is one task per partition. The result is an ordinary estimator.
 
 mixture = StochasticEMGaussianMixture(4, random_state=0).fit(X)
 print(mixture.n_samples_seen_, "rows,", mixture.n_iter_, "passes")

@@ -2,10 +2,10 @@
 The template of a handwritten digit
 ===================================
 
-The mean of forty handwritten fives is a blur: the strokes of one person miss
-those of another. A deformable template is the one image from which all of them follow
-by smooth displacements of their pixels, and what is learned besides is how they are
-displaced (Allassonnière, Amit and Trouvé 2007).
+The mean of forty handwritten fives is a blur: the strokes of one person miss those of
+another. A deformable template is a single image from which all of them result by smooth
+displacements of the pixels; the distribution of these displacements is learned, too
+(Allassonnière, Amit and Trouvé 2007).
 """
 
 # %%
@@ -31,7 +31,7 @@ train, new = fives[:40], fives[40:48]
 # %%
 # Template and mean
 # -----------------
-# Images may come with their axes, as here, or as rows together with ``image_shape``.
+# Images are given with their axes, as here, or as rows together with ``image_shape``.
 
 estimator = DeformableTemplateEstimator(deformation_landmarks=5, random_state=0)
 estimator.fit(train)
@@ -56,9 +56,9 @@ print(f"          of the template {sharpness(estimator.templates_[0]):.2f}")
 # %%
 # The run
 # -------
-# The record of the run: the step of the stochastic approximation, which is 1 while the
-# template is found and decreases from half of the passes on, and the acceptance rate
-# of the Langevin chains that draw the deformations.
+# The record of the run shows the step of the stochastic approximation, which is 1 for
+# half of the passes, while the template is found, and then decreases. It also shows the
+# acceptance rate of the Langevin chains that draw the deformations.
 
 HistoryDisplay.from_estimator(estimator)
 plt.show()
@@ -66,9 +66,9 @@ plt.show()
 # %%
 # How fives differ
 # ----------------
-# The principal components of the displacements, two standard deviations to both sides,
-# with their shares of the variance. The lattice is a square one on the template and is
-# carried along.
+# The principal components of the displacements, by two standard deviations in both
+# directions, with their shares of the variance. The lattice is square on the template
+# and is warped along with it.
 
 display = TemplateDisplay.from_estimator(estimator, kind="modes", cmap="gray_r")
 plt.show()
@@ -76,7 +76,7 @@ plt.show()
 # %%
 # Samples
 # -------
-# The model can draw images, here without the noise. Whether they look like fives shows
+# The model can draw images, here without the noise. Whether they look like fives says
 # more about a model than its likelihood.
 
 display.plot("samples", cmap="gray_r")
@@ -85,17 +85,17 @@ plt.show()
 # %%
 # New images
 # ----------
-# An image that was not in the fit is explained by its most probable deformation. What
-# the template does not have, such as a closed loop, and ink of another darkness remain
-# as residuals: the model moves pixels and does not change their values.
+# A new image is explained by its most probable deformation. Features that the template
+# does not have, such as a closed loop, and differences in the darkness of the ink
+# remain as residuals: the model moves pixels but does not change their values.
 
 TemplateDisplay.from_estimator(estimator, new, cmap="gray_r")
 plt.show()
 
 # %%
-# ``register`` carries them back to the template, and ``inverse_transform`` goes the
-# other way. Pixels that are NaN were not observed; the deformation that explains the
-# others says what they should have been.
+# ``register`` warps images back to the template, and ``inverse_transform`` goes the
+# other way. Pixels that are NaN are missing; the deformation that explains the others
+# predicts them.
 
 hidden = new.copy()
 hidden[:, 8:13, 4:13] = np.nan

@@ -2,16 +2,16 @@
 Does weight explain the clearance?
 ==================================
 
-Subjects differ, and a part of how they differ may be known: their weight, say. A
-covariate shifts a parameter of each subject; if it explains something, the variance
-that is left falls, and so does BIC.
+Subjects differ, and part of this may be explained by what is known about them, such as
+their weight. A covariate shifts a parameter of each subject. If it explains something,
+the remaining variance falls, and so does BIC.
 """
 
 # %%
 # Data
 # ----
 # Sixty subjects with five concentrations each after an intravenous dose. The clearance
-# grows with weight to the power of 0.75, the volume does not depend on it.
+# is proportional to weight to the power of 0.75; the volume does not depend on weight.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,8 +31,9 @@ y += 0.15 * rng.normal(size=y.size)
 # %%
 # Three models
 # ------------
-# ``covariates`` names the columns of X that shift a parameter, on the scale on which it
-# is Gaussian: here that of its logarithm, so that the coefficient is the exponent.
+# ``covariates`` gives the columns of X that shift a parameter, on the scale on which it
+# is Gaussian. Here this is the logarithmic scale, so that the coefficient is the
+# exponent.
 
 candidates = {
     "no covariate": None,
@@ -60,8 +61,8 @@ for (parameter, column), effect in chosen.covariate_effects_.items():
 # %%
 # The remaining scatter
 # ---------------------
-# Clearances of the subjects without the covariate show the trend, which the second
-# model has taken into its mean.
+# Without the covariate, the clearances of the subjects show the trend, which is part of
+# the mean in the second model.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 weight = 70 * np.exp(log_weight)

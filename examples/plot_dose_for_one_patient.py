@@ -2,17 +2,17 @@
 The dose for one patient
 ========================
 
-Two samples of a patient, and a model of the population that others have published, tell
-which dose this patient needs: therapeutic drug monitoring. Nothing is fitted to a
-population here; the parameters of the model are given.
+In therapeutic drug monitoring, two samples of a patient and a published population
+model show which dose this patient needs. Nothing is fitted to a population here; the
+parameters of the model are given.
 """
 
 # %%
 # The population
 # --------------
-# An antibiotic by infusion, eliminated by the kidneys. ``omega_start`` has the
-# variances between patients, ``fixed`` the residual error and the effect of the
-# creatinine clearance.
+# The drug is an antibiotic given by infusion and eliminated by the kidneys.
+# ``omega_start`` has the variances between patients, ``fixed`` the residual error and
+# the effect of the creatinine clearance.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,7 +34,8 @@ population = NonlinearMixedEffectsRegressor(
 # %%
 # The patient
 # -----------
-# A gram every 12 hours as infusion of an hour; a peak and a trough after the second.
+# The patient gets a gram every 12 hours as a one-hour infusion; a peak and a trough are
+# measured after the second.
 
 seen = pd.DataFrame(
     {
@@ -57,8 +58,8 @@ print(f"with 90 % probability between {low:.2f} and {high:.2f}")
 # %%
 # Which dose
 # ----------
-# The aim is a trough between 10 and 15 mg/L. All draws of what is known of the patient
-# are predicted under doses of the next day.
+# The target is a trough between 10 and 15 mg/L. For each candidate dose, concentrations
+# of the next day are predicted for all draws of the patient's parameters.
 
 grid = np.linspace(0.0, 72.0, 145)
 

@@ -2,8 +2,8 @@
 Fewer samples than features
 ===========================
 
-The classifier with automatic relevance determination and logistic regression with an
-l1 penalty, on data with 60 samples and 200 features of which four matter.
+The classifier with automatic relevance determination is compared with l1-penalised
+logistic regression, on 60 samples with 200 features, of which four matter.
 """
 
 # %%
@@ -31,10 +31,10 @@ for C in penalties:
     kept.append(np.count_nonzero(l1.coef_))
 
 # %%
-# The relevance determination keeps few features without a strength to be chosen. It
-# errs more than the best strength, which is not known beforehand, and less than weak
-# penalties. A warning says that 60 rows are too few to show which of 200 features
-# matter: with a fifth of them left out other coefficients are found.
+# Relevance determination keeps few features, and there is no penalty strength to
+# choose. It makes more errors than the best strength, which is not known beforehand,
+# and fewer than weak penalties. A warning says that 60 rows are too few to show which
+# of 200 features matter: if a fifth of them is left out, other coefficients are found.
 
 ard = ARDLogisticClassifier(random_state=0).fit(X[:60], y[:60])
 

@@ -2,17 +2,17 @@
 How long a state lasts
 ======================
 
-In a hidden Markov model the number of rows that a state lasts is geometric: one row is
-always the most likely. A washing machine does not heat for a minute and spin for an
-hour; its phases have typical durations. With explicit durations (a hidden
-semi-Markov model) these are learned, and they help to find the phases where single rows
-are ambiguous.
+In a hidden Markov model, the duration of a state is geometric, so that a single row is
+always the most likely duration. But the phases of a washing machine, such as heating
+and spinning, have typical durations. With explicit durations (a hidden semi-Markov
+model) these are learned, and they help to find the phases where single rows are
+ambiguous.
 """
 
 # %%
 # Power of a machine
 # ------------------
-# Phases follow each other, and one minute says little about which it belongs to.
+# Phases follow each other, and a single minute says little about its phase.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,8 +35,8 @@ X = (power[phases] + rng.normal(size=len(phases)))[:, None]
 # %%
 # Two models
 # ----------
-# The distribution of durations has two parameters for each state, and BIC says whether
-# they are worth it. ``transitions_`` are now those from one phase to another.
+# The distribution of durations has two parameters for each state, and BIC shows whether
+# they are worthwhile. ``transitions_`` are now those from one phase to another.
 
 plain = HiddenMarkovModel(3, random_state=0).fit(X)
 durations = Durations("negative_binomial", longest=60)
@@ -52,7 +52,7 @@ for title, hmm in [("geometric", plain), ("negative binomial", explicit)]:
 # %%
 # Durations
 # ---------
-# Bars are the true durations, which neither model has seen.
+# The bars are the true durations, which neither model has seen.
 
 places = {}
 for title, hmm in [("geometric", plain), ("negative binomial", explicit)]:
@@ -75,8 +75,8 @@ axes[0].legend(fontsize="small")
 # %%
 # Decoded phases
 # --------------
-# The same answers as for any hidden Markov model: the most probable phases, the graph
-# of what follows what, and how long each lasts.
+# As for any hidden Markov model, the display shows the most probable phases, the graph
+# of transitions, and the durations.
 
 named = np.empty(3, object)
 named[places["negative binomial"]] = names

@@ -3,17 +3,17 @@ Classification from a few images
 ================================
 
 Five images of each digit are too few for a classifier that has to learn from them what
-a shift or a slant is. A kernel machine may learn it from deformed copies of the images.
-A deformable template per class knows that images deform, and has to learn only how
-(Allassonnière, Amit and Trouvé 2007); by Bayes' rule the class is the one under whose
-template the image is most likely.
+a shift or a slant is. A kernel machine can learn this from deformed copies of the
+images. A model with a deformable template per class knows that images deform, and has
+to learn only how (Allassonnière, Amit and Trouvé 2007). By Bayes' rule, it predicts the
+class under whose template the image is most likely.
 """
 
 # %%
 # The data
 # --------
-# scikit-learn's digits, enlarged from 8 x 8 to 16 x 16 pixels; the first 5 or 20 images
-# of each class for training, and 300 others for testing.
+# scikit-learn's digits are enlarged from 8 x 8 to 16 x 16 pixels. The first 5 or 20
+# images of each class are for training, and 300 others for testing.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,12 +42,12 @@ def first_of_each_class(n):
 # %%
 # Five classifiers
 # ----------------
-# ``DeformedCopiesClassifier`` has fewer copies than by default, which is faster. In the
-# templates, three by three landmarks, which move pixels together over five pixels, let
-# a digit shift, slant, stretch and bend; that is smoother than the default. Their
-# probabilities would be calibrated by cross-validation; the predicted classes are the
-# same at any temperature. Naive Bayes gets a floor under its variances, since a pixel
-# may be constant in five images.
+# ``DeformedCopiesClassifier`` has fewer copies than by default, to be faster. The
+# templates have three by three landmarks, each of which moves the pixels within about
+# five pixels. They let a digit shift, slant, stretch and bend, more smoothly than by
+# default. Their probabilities would be calibrated by cross-validation; this is skipped
+# here, since the predicted classes are the same at any temperature. Naive Bayes gets a
+# floor for its variances, since a pixel may be constant in five images.
 
 
 def classifiers():
@@ -90,12 +90,13 @@ ax.legend()
 plt.show()
 
 # %%
-# With 300 test images, an error of 10 % has a standard error of 1.7 %, and there is the
-# chance of the training images besides; but all saw the same ones.
+# With 300 test images, an error of 10 % has a standard error of 1.7 %, and the choice
+# of the training images adds to it; but all classifiers use the same images.
 #
 # The learned templates
 # ---------------------
-# The templates from five images of each class, and below the means of the same images.
+# The templates learned from five images of each class, above the means of the same
+# images.
 
 few = fitted["template likelihood", 5]
 train = first_of_each_class(5)
@@ -113,8 +114,8 @@ plt.show()
 # %%
 # Mistakes
 # --------
-# Some of the test images that the likelihood misclassifies, and how the template of the
-# class that was chosen imitates them.
+# Some of the test images that the templates misclassify, and the deformed template of
+# the predicted class, which imitates them.
 
 wrong = np.flatnonzero(predicted["template likelihood", 5] != y_test)[:8]
 display = TemplateDisplay.from_estimator(few, X_test[wrong], cmap="gray_r")

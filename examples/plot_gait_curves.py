@@ -2,17 +2,17 @@
 Mean curves of steps that differ in time
 ========================================
 
-The angles of hip and knee go through the same curve with every step, but never at the
-same pace. Averaging them point by point flattens every peak. Here the mean curve is a
-template, each step follows it under a smooth and monotone warp of time, and both angles
-share the warp. Parts of some recordings are missing.
+The angles of hip and knee follow the same curve with every step, but never at the same
+pace. Averaging them point by point flattens every peak. Here the mean curve is a
+template, each step is a smooth and monotone time warp of it, and both angles share the
+warp. Parts of some recordings are missing.
 """
 
 # %%
 # The data
 # --------
-# Twenty steps of two angles in degrees: the pace within a step varies smoothly, and
-# sensors drop out for a fifth of some steps.
+# There are twenty steps with two angles in degrees. The pace within a step varies
+# smoothly, and sensors drop out for a fifth of some steps.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,8 +43,8 @@ for step in range(0, n_steps, 5):
 # %%
 # The fit
 # -------
-# ``channel_axis`` names the axis of the two angles. With flows instead of sums of
-# displacements, the points of time keep their order.
+# ``channel_axis`` is the axis of the two angles. With flows instead of sums of
+# displacements, points in time keep their order.
 
 estimator = DeformableTemplateEstimator(
     channel_axis=-1, deformation="diffeomorphic", deformation_scale=4.0, random_state=0
@@ -74,8 +74,8 @@ for name, curve in (
 # %%
 # Events and warps
 # ----------------
-# What is marked once in the template is found in every step: here the highest bend of
-# the knee. The displacements are the warps of time, and nowhere do they turn back.
+# A point marked once in the template is found in every step: here the highest bend of
+# the knee. The displacements are time warps, which never run backwards.
 
 registration = estimator.registration(steps)
 peak = float(template[:, 1].argmax())

@@ -2,10 +2,10 @@
 Solvers of a Gaussian mixture compared
 ======================================
 
-EM visits every row for one update of the parameters. Where the components overlap it
-needs hundreds of updates, and what a solver costs is best counted in passes over the
-data and in CPU seconds. Here five solvers start from the same point on the same rows,
-and the distance of their log-likelihood to the maximum is drawn against both.
+EM visits every row for one update of the parameters. If components overlap, it needs
+hundreds of updates. The cost of a solver is best measured in passes over the data and
+in CPU seconds. Here five solvers start from the same point on the same rows, and the
+distance of their log-likelihood from the maximum is plotted against both.
 """
 
 # %%
@@ -33,9 +33,9 @@ X = means[labels] + scales[labels] * rng.standard_normal((n_samples, n_features)
 # %%
 # A common start and the maximum
 # ------------------------------
-# With ``max_iter=0`` the estimator makes its start (k-means, as in scikit-learn) and
-# nothing more. Its parameters are then given to every solver. The maximum that EM
-# climbs to from there is found by letting EM run on until its steps are tiny.
+# With ``max_iter=0`` the estimator only makes its start (k-means, as in scikit-learn).
+# Its parameters are then given to every solver. The maximum that EM reaches from there
+# is found by running EM until its steps are tiny.
 
 start = StochasticEMGaussianMixture(n_components, max_iter=0, random_state=0).fit(X)
 given = {
@@ -51,9 +51,9 @@ print(f"EM reached {maximum:.6f} nats per row after {limit.n_iter_} passes")
 # The runs
 # --------
 # A run of 64 passes begins like a run of 32 with the same seed, so the curves come from
-# runs of different lengths. ``max_iter`` counts passes, whatever the solver: the
-# initial pass of "iem" and "fittem", the anchors of "vrttem" and the second visit that
-# it pays to the rows of a batch, and the second batch of "fittem" are all included.
+# runs of different lengths. ``max_iter`` counts passes for every solver: the initial
+# pass of "iem" and "fittem", the anchors of "vrttem" and its second visit of the rows
+# of a batch, and the second batch of "fittem" are all included.
 
 solvers = {
     "em": "em",
@@ -92,16 +92,16 @@ for name, solver in solvers.items():
 # %%
 # Their cost
 # ----------
-# Online EM is the quickest at first and then held back by its decreasing steps, which
-# average the noise of the batches away. Variance reduction removes that noise instead,
-# so that "vrttem" and "fittem" keep a constant step and progress where EM crawls: the
-# smaller the wanted gap, the larger their lead in passes.
+# Online EM is the fastest at first and is then held back by its decreasing steps, which
+# average out the noise of the batches. Variance reduction removes that noise instead,
+# so that "vrttem" and "fittem" keep a constant step and make progress where EM is slow:
+# the smaller the desired gap, the larger their lead in passes.
 #
-# In seconds EM has by far the cheapest pass, one compiled sweep over all rows and a
-# single M-step, and on as few rows as these it is hard to beat. "vrttem" does an
-# M-step for each batch; it pays where there are more rows, so that more of its steps
-# fit into a pass. "iem" and "fittem" also pay for the table of posterior probabilities
-# in which they remember every row.
+# In seconds, EM has by far the cheapest pass, one compiled sweep over all rows and a
+# single M-step, and with so few rows it is hard to beat. "vrttem" does an M-step for
+# each batch; it is worthwhile with more rows, so that more of its steps fit into a
+# pass. "iem" and "fittem" have the additional cost of the table of posterior
+# probabilities in which they remember every row.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
 for solver, curve in curves.items():
@@ -122,9 +122,8 @@ plt.show()
 # When to stop
 # ------------
 # In practice ``tol`` decides. EM stops when a pass changes the lower bound by less than
-# ``tol``, and so does "vrttem" from anchor to anchor. Slow progress looks like
-# convergence to such a rule, so that the faster solver also stops closer to the
-# maximum.
+# ``tol``, and so does "vrttem" from anchor to anchor. To such a rule, slow progress
+# looks like convergence, so that the faster solver also stops closer to the maximum.
 
 print("solver    tol     passes   gap (nats per row)")
 for name in ("em", "vrttem"):

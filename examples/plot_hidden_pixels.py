@@ -2,18 +2,18 @@
 Classes of images that are half hidden
 ======================================
 
-A deformable template is a distribution of all pixels, so that an image of which a part
-is missing can be explained by what is left, without filling anything in. Here digits
-are recognised with a part of the pixels unknown (NaN), the probabilities say how much
-is left to doubt, and the template shows what may lie behind.
+A deformable template is a distribution of all pixels, so that an image with missing
+parts can be explained by the rest, without filling anything in. Here digits are
+recognised with some of the pixels unknown (NaN), the probabilities say how much doubt
+there is, and the template shows what may be hidden.
 """
 
 # %%
 # Digits and a curtain
 # --------------------
-# scikit-learn's digits, enlarged from 8 x 8 to 16 x 16 pixels; ten images of each class
-# for training, all complete. Of each of 150 test images a curtain hides more and more
-# rows from below.
+# scikit-learn's digits are enlarged from 8 x 8 to 16 x 16 pixels. Ten images of each
+# class, all complete, are for training. In each of 150 test images, a curtain hides
+# more and more rows from below.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -45,10 +45,10 @@ def behind_a_curtain(images, n_rows):
 # %%
 # Probabilities
 # -------------
-# ``temperature="auto"`` divides the log-likelihoods by a number that cross-validation
-# finds, because neighbouring pixels do not err independently. The peer is a logistic
-# regression, with the penalty that cross-validation prefers. It needs the pixels to be
-# filled in first, here from the five nearest training images.
+# ``temperature="auto"`` divides the log-likelihoods by a number found by
+# cross-validation, because the errors of neighbouring pixels are not independent. It is
+# compared with a logistic regression, with a penalty chosen by cross-validation. This
+# needs the pixels to be filled in first, here from the five nearest training images.
 
 classifier = DeformableTemplateClassifier(
     deformation_landmarks=3,
@@ -81,16 +81,16 @@ left.legend()
 plt.show()
 
 # %%
-# With 150 images an error of 10 % has a standard error of 2.4 %, but both saw the same
-# images. The template errs less, above all with six hidden rows; log-losses are much
-# alike.
+# With 150 images, an error of 10 % has a standard error of 2.4 %, but both classifiers
+# saw the same images. The template makes fewer errors, above all with six hidden rows;
+# log-losses are similar.
 #
 # Which images are in doubt?
 # --------------------------
-# The six images with the largest entropy of the probabilities when six rows are hidden:
-# the image under the class that is predicted, what the template of that class makes of
-# it, and the probabilities, that of the true class in green. The lattice continues
-# behind the curtain: what is hidden moves along with what is seen, because deformations
+# These are the six images with the largest entropy of the probabilities when six rows
+# are hidden: the image with the predicted class, the deformed template of that class,
+# and the probabilities, with that of the true class in green. The lattice continues
+# behind the curtain: hidden pixels move along with visible ones, because deformations
 # are smooth.
 
 part = behind_a_curtain(X_test, 6)
@@ -114,11 +114,12 @@ plt.show()
 # %%
 # Are the probabilities honest?
 # -----------------------------
-# Of the images with a largest probability between two bounds, how many are classified
-# well? Where a point lies above the line, the classifier is more careful than it need
-# be. That of the template is somewhat so: its temperature comes from models of two
-# thirds of the images, which are less sure than the final ones. The logistic regression
-# takes what was filled in for seen, and is too sure.
+# Among images whose largest probability lies between two bounds, how many are
+# classified correctly? Where a point lies above the line, the classifier is more
+# cautious than necessary. The template classifier is somewhat too cautious: its
+# temperature comes from models of two thirds of the images, which are less certain than
+# the final ones. The logistic regression treats filled-in pixels as observed and is too
+# certain.
 
 bounds = np.array([0.0, 0.5, 0.7, 0.9, 0.97, 1.0])
 figure, ax = plt.subplots(figsize=(4.5, 3.5), layout="constrained")

@@ -2,16 +2,15 @@
 Calm and stormy times
 =====================
 
-The size of the changes of a price comes in regimes: calm ones last, and so do stormy
-ones. A hidden Markov model finds them, says how long they last, and how likely each is
-today.
+The size of price changes comes in regimes: calm times last, and so do stormy ones. A
+hidden Markov model finds these regimes, their durations, and how likely each is today.
 """
 
 # %%
 # A series with three regimes
 # ---------------------------
-# Returns have the mean 0 in all regimes: no cluster of single rows would tell them
-# apart. What tells them is that neighbours have the same size.
+# Returns have mean 0 in all regimes, so that clustering single rows would not separate
+# them. What distinguishes the regimes is that neighbouring returns have similar sizes.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,7 +29,7 @@ returns[600:620] = np.nan  # the exchange was closed
 # %%
 # Regimes
 # -------
-# Rows that are missing need no care.
+# Missing rows need no special treatment.
 
 hmm = HiddenMarkovModel(3, random_state=0).fit(returns[:, None])
 order = hmm.emission_params_.covariances.ravel().argsort()
@@ -52,8 +51,8 @@ below.legend(loc="upper right", ncols=3, fontsize="small")
 fig.tight_layout()
 
 # %%
-# The same in one call: the most probable path over the series, which regime follows
-# which, and how long they last.
+# A single call shows the most probable path over the series, the transitions between
+# regimes, and their durations.
 
 from sktem.plotting import HiddenStatesDisplay
 
@@ -63,7 +62,7 @@ HiddenStatesDisplay.from_estimator(hmm, returns[:, None], names=names)
 # %%
 # Tomorrow
 # --------
-# Forecasts mix the regimes; the bands are wide where a storm may come.
+# Forecasts average over the regimes; the bands are wide where a storm may come.
 
 forecast = hmm.forecast(returns[:, None], 20, n_draws=2000)
 low, high = np.quantile(forecast.draws[:, 0, :, 0], [0.05, 0.95], axis=0)

@@ -2,15 +2,16 @@
 How many clusters? Let the mixture look
 =======================================
 
-With ``n_components="auto"`` a mixture begins with one component, splits components and
-merges them as long as a criterion falls, and draws what it found: an ellipse for each
-component and pair of columns. Rows may have holes.
+With ``n_components="auto"`` a mixture begins with one component, and splits and merges
+components as long as a criterion falls. A display draws the result, with an ellipse for
+each component and pair of columns. Rows may have holes.
 """
 
 # %%
 # Clusters of three columns
 # -------------------------
-# Five clusters of different sizes and shapes, a tenth of the values missing.
+# There are five clusters of different sizes and shapes; a tenth of the values is
+# missing.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,8 +29,9 @@ X[rng.random(X.shape) < 0.1] = np.nan
 # %%
 # The search
 # ----------
-# ``component_search_`` has what was fitted on the way. BIC falls steeply while a
-# component still covers two clusters, and rises by the price of the parameters after.
+# ``component_search_`` lists the mixtures fitted during the search. BIC falls steeply
+# while a component still covers two clusters, and rises by the price of the parameters
+# after that.
 
 mixture = StochasticEMGaussianMixture("auto", random_state=0).fit(X)
 print(mixture.n_components_)
@@ -39,7 +41,7 @@ for step in mixture.component_search_:
 # %%
 # What it found
 # -------------
-# Ellipses at two standard deviations; the thicker the line, the larger the cluster.
+# Ellipses are at two standard deviations; the thicker the line, the larger the cluster.
 
 display = ComponentDisplay.from_estimator(mixture, X)
 plt.show()

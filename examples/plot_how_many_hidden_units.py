@@ -3,15 +3,16 @@ How many hidden units?
 ======================
 
 A restricted Boltzmann machine has a likelihood, and with few hidden units it is exact.
-That answers the question as for any other model: the log-likelihood of held-out rows
-says how many hidden units the data support.
+The question is thus answered as for any other model: the log-likelihood of held-out
+rows shows how many hidden units the data support.
 """
 
 # %%
 # Machines of growing size
 # ------------------------
-# scikit-learn's digits in black and white. 600 rows to learn from, the others held out.
-# The result of a fit is an average of the parameters, whose steps do not fall.
+# The data are scikit-learn's digits in black and white; 600 rows are for training, the
+# others are held out. The steps of a fit do not decrease, and the result is an average
+# of the parameters.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,11 +51,11 @@ for size, (inside, outside) in zip(sizes, scores, strict=True):
     print(f"{size:12d} {inside:15.2f} {outside:15.2f}")
 
 # %%
-# Held-out rows gain less than training rows, but with sixteen units they still gain.
+# Held-out rows gain less than training rows, but they still gain with sixteen units.
 #
 # Features of the units
 # ---------------------
-# The weights of a hidden unit to the pixels, red where it wants ink.
+# The weights between a hidden unit and the pixels, red where it favours ink.
 
 figure = plt.figure(figsize=(9, 3.6), layout="constrained")
 left, right = figure.subfigures(1, 2, width_ratios=[1.2, 1])

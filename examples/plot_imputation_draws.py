@@ -2,13 +2,13 @@
 Multiple imputation: draws, not only means
 ==========================================
 
-Means in the place of missing values are good guesses of single cells and bad data:
-spreads and correlations come out wrong. ``MixtureImputer`` draws completions as well,
-from the distribution of what is missing given what is observed.
+Replacing missing values by means gives good guesses for single cells but bad data:
+spreads and correlations come out wrong. ``MixtureImputer`` can also draw completions,
+from the distribution of the missing values given the observed ones.
 """
 
 # %%
-# The second column is missing where the first is large, in half of the rows.
+# The second column is missing in the half of the rows where the first is large.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,9 +26,9 @@ imputer = MixtureImputer(3, n_draws=20, random_state=0).fit(holes)
 means, draws = imputer.transform(holes), imputer.draws(holes)
 
 # %%
-# Rows that lost their value near x = 1 differ by noise. With means they hardly differ.
-# Draws bring a spread back, here even too much of it: few rows are observed there,
-# and the mixture is not sure how they go on.
+# Rows with a missing value near x = 1 differ by noise. With means they hardly differ.
+# Draws restore the spread, here even too much of it: few rows are observed there, and
+# the mixture is not certain how they continue.
 
 near = lost & (np.abs(x - 1) < 0.2)
 print(f"spread near x = 1: true {X[near, 1].std():.2f}, ", end="")

@@ -2,9 +2,8 @@
 Filling a table: a mixture beside other imputers
 ================================================
 
-Cells of a real table are taken away and restored: by the mean of a column, by
-neighbours, by regressions in turn, and by a mixture, which also says how far off it may
-be.
+Cells of a real table are removed and imputed: by the mean of a column, by neighbours,
+by iterated regressions, and by a mixture, which also says how large its errors may be.
 """
 
 # %%
@@ -35,8 +34,8 @@ for rate in rates:
         errors[name].append(np.sqrt(np.mean(error**2)))
 
 # %%
-# Spread of twenty draws of a cell against its error: the mixture knows which cells are
-# uncertain.
+# The error of a cell against the spread of twenty draws of it: the mixture knows which
+# cells are uncertain.
 
 imputer = MixtureImputer(n_draws=20, random_state=0).fit(holes)
 spread = np.std([draw[lost] for draw in imputer.draws(holes)], axis=0)

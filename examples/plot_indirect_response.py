@@ -2,15 +2,15 @@
 An indirect response by differential equations
 ==============================================
 
-A drug slows the production of a marker in the blood. The marker follows with a delay
-that is its own turnover. Both are observed: two endpoints, each with an error of its
-own, and a system of differential equations.
+A drug slows the production of a marker in the blood. The marker follows with a delay,
+which is due to its turnover. Both are observed: the model is a system of differential
+equations with two endpoints, each with its own error.
 """
 
 # %%
 # The model
 # ---------
-# The right-hand side is a Python function that numba compiles. The amounts begin where
+# The right-hand side is a Python function that is compiled by numba. Initially,
 # production and loss of the marker are in balance.
 
 import matplotlib.pyplot as plt
@@ -42,8 +42,8 @@ model = ODE(
 # %%
 # Data
 # ----
-# Ten subjects, a bolus of 100 mg; concentrations are records with CMT 1, those of
-# the marker have CMT 2.
+# Ten subjects get a bolus of 100 mg. Records with CMT 1 are concentrations, those with
+# CMT 2 are the marker.
 
 rng = np.random.default_rng(0)
 n = 10
@@ -64,8 +64,8 @@ study.loc[study.AMT > 0, "DV"] = np.nan
 # %%
 # Fit
 # ---
-# For a page that is quick to build, the iterations end early and without Newton steps
-# on the likelihood: leave ``max_iter`` and ``tol`` out for a fit that has arrived.
+# To build this page quickly, the iterations end early and without Newton steps on the
+# likelihood. Omit ``max_iter`` and ``tol`` for a fit that has converged.
 
 records = read_nonmem(study)
 fit = NonlinearMixedEffectsRegressor(

@@ -2,11 +2,12 @@
 Learn labels alone, or inputs and labels together?
 ==================================================
 
-The name of a wine from its measurements, by two machines with the same hidden units.
-:class:`~sktem.BoltzmannMachineClassifier` learns the probability of a name given the
-measurements. :class:`~sktem.LatentBoltzmannMachine` models measurements and names
-together; the probability of a name follows from its likelihoods of all three. The first
-is made for the question. The second also answers where measurements are missing.
+Two machines with the same number of hidden units predict the name of a wine from its
+measurements. :class:`~sktem.BoltzmannMachineClassifier` learns the probability of a
+name given the measurements. :class:`~sktem.LatentBoltzmannMachine` models measurements
+and names together; the probability of a name follows from the likelihoods of the row
+with each of the three names. The first is made for this question. The second also works
+where measurements are missing.
 """
 
 # %%
@@ -43,8 +44,8 @@ for name, p in (
     print(f"{name:13} {right:.1%} right, log-loss {log_loss(y_test, p):.3f}")
 
 # %%
-# Measurements are taken away at random. The classifier sees means in their place; the
-# joint machine takes what is left as it is.
+# Measurements are removed at random. The classifier gets means in their place; the
+# joint machine uses the remaining measurements as they are.
 shares, rng = np.linspace(0, 0.9, 7), np.random.default_rng(0)
 right = {"labels alone, means": [], "together": []}
 for share in shares:

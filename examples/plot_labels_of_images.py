@@ -2,10 +2,10 @@
 Several labels given inputs: a conditional machine
 ==================================================
 
-A conditional restricted machine learns the probability of several labels together given
-inputs that it does not model. Its hidden units see both, so that labels depend on each
-other even where the inputs are known. Here the inputs are the upper halves of digits,
-and each pixel of the lower half is a label, black or white.
+A conditional restricted machine learns the joint probability of several labels given
+inputs that it does not model. Its hidden units are connected to both, so that labels
+depend on each other even if the inputs are known. Here the inputs are the upper halves
+of digits, and each pixel of the lower half is a label, black or white.
 """
 
 # %%
@@ -30,8 +30,9 @@ apart = MultiOutputClassifier(LogisticRegression(C=3, max_iter=500))
 apart.fit(upper[train], labels[train])
 
 # %%
-# Of each label alone both know about as much. All 24 together are another matter. The
-# likelihood of the machine is exact: its eight hidden units are summed out.
+# For single labels, both models are about equally good. For all 24 labels together,
+# they are not. The likelihood of the machine is exact: its eight hidden units are
+# summed out.
 chances = np.stack([p[:, 1] for p in apart.predict_proba(upper[test])], axis=1)
 y = labels[test]
 alone = np.log(np.where(y == 1, chances, 1 - chances)).sum(axis=1).mean()
@@ -41,7 +42,7 @@ for name, model, value in (("apart", apart, alone), ("together", machine, togeth
     print(f"{name:9} labels right {right:.1%}, log-likelihood {value:.2f}")
 
 # %%
-# Draws given an upper half are lower halves that go with it.
+# Draws given an upper half are lower halves that fit it.
 shown = [3, 5, 8, 14, 21, 30]
 fig, axes = plt.subplots(4, len(shown), figsize=(7, 5))
 rng = np.random.default_rng(0)

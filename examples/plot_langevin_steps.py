@@ -2,16 +2,16 @@
 How long may a Langevin step be?
 ================================
 
-Robust Poisson regression with the latents drawn by the unadjusted Langevin algorithm
-(ULA) and by its Metropolis-adjusted form (MALA), for steps from short to too long.
-Where MALA's step is too long it rejects nearly everything and hardly moves; ULA goes
-on, with a bias, until its guard has to halve the steps.
+In robust Poisson regression, the latents are drawn by the unadjusted Langevin algorithm
+(ULA) or by its Metropolis-adjusted form (MALA), here with steps from short to too long.
+If the step is too long, MALA rejects nearly everything and hardly moves. ULA keeps
+moving, with a bias, until its safeguard has to halve the steps.
 """
 
 # %%
 # The loss of log-likelihood after 60 iterations
 # ----------------------------------------------
-# Against the maximum, which quadrature finds.
+# The loss is relative to the maximum, which is found by quadrature.
 
 import warnings
 

@@ -2,10 +2,10 @@
 A table of wines with gaps: numbers and a category
 ==================================================
 
-Measurements of 178 wines and the name of the cultivar are one table, of which a third
-of the cells is taken away, names included. A restricted machine with Gaussian units for
-the numbers and a categorical one for the name learns from what is left, and restores
-the rest: the names from whatever was measured, and measurements from names and other
+A table holds measurements of 178 wines and the name of the cultivar. A third of the
+cells is removed, names included. A restricted machine with Gaussian units for the
+numbers and a categorical unit for the name learns from the remaining cells and restores
+the others: names from the available measurements, and measurements from names and other
 measurements.
 """
 
@@ -24,8 +24,8 @@ gaps = table.mask(lost)
 print(gaps.head())
 
 # %%
-# Kinds of columns are found by their types. With few hidden units the expectations that
-# replace missing cells are exact.
+# The kinds of columns are inferred from their types. With few hidden units, the
+# expectations that replace missing cells are exact.
 machine = LatentBoltzmannMachine(
     visible="auto", hidden_layer_sizes=3, max_iter=300, tol=None, random_state=0
 )
@@ -42,7 +42,7 @@ for k, name in enumerate(table.columns[:-1]):
     print(f"{name:16} error {error:.2f} standard deviations")
 
 # %%
-# Rows that the machine draws look like those of the table.
+# Rows drawn from the machine look like those of the table.
 drawn = machine.sample(178)
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharex=True, sharey=True)
 for ax, rows, title in zip(axes, (table, drawn), ("wines", "drawn"), strict=True):

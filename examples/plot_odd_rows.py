@@ -3,14 +3,14 @@ Which rows are odd?
 ===================
 
 A mixture is a density, and rows where it is low are unlike the others.
-``score_samples`` gives the log-density of each row; a quantile of it on clean rows is a
-threshold that lets a known share of ordinary rows through.
+``score_samples`` returns the log-density of each row; a quantile of these values on
+clean rows is a threshold that a known share of ordinary rows passes.
 """
 
 # %%
 # Ordinary rows and odd ones
 # --------------------------
-# Two curved clusters, and in the test rows a few that lie anywhere.
+# There are two curved clusters, and among the test rows a few that lie anywhere.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,7 +29,7 @@ is_odd = np.arange(1000) >= 950
 # %%
 # One threshold
 # -------------
-# Clusters need not be Gaussian: several components share a curved one. How many is
+# Clusters need not be Gaussian: several components share a curved one. Their number is
 # chosen by BIC.
 
 mixtures = {
@@ -48,8 +48,8 @@ print(f"odd rows flagged: {flagged[is_odd].mean():.2f}, ", end="")
 print(f"area under the ROC curve {roc_auc_score(is_odd, -density):.3f}")
 
 # %%
-# The others of the odd rows lie where ordinary rows are common. No method that looks at
-# the place of a row alone could find them.
+# The remaining odd rows lie where ordinary rows are common. No method that uses only
+# the position of a row could find them.
 
 x, y = np.meshgrid(np.linspace(-1.7, 2.7, 200), np.linspace(-1.2, 1.7, 150))
 surface = mixture.score_samples(np.column_stack([x.ravel(), y.ravel()]))

@@ -2,14 +2,14 @@
 Outliers of a stream
 ====================
 
-A process is watched for months: rows come in chunks, cannot be kept, and what is normal
-drifts. ``MixtureOutlierDetector.partial_fit`` follows with constant memory, and the
-threshold of a given ``contamination`` is that of the last 4,096 rows.
+A process is monitored for months: rows arrive in chunks and cannot be kept, and what is
+normal drifts. ``MixtureOutlierDetector.partial_fit`` follows with constant memory. The
+threshold for a given ``contamination`` is that of the last 4,096 rows.
 """
 
 # %%
-# Three regimes of a machine with four sensors; one percent of the rows are faults, in
-# which sensors contradict each other though each is in its usual range.
+# A machine with four sensors has three regimes. One percent of the rows are faults, in
+# which sensors contradict each other although each is in its usual range.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -39,7 +39,7 @@ still = MixtureOutlierDetector(3, contamination=0.01, random_state=0)
 still.fit(chunk(2000, 0.0)[0])
 
 # %%
-# Each chunk is judged before it is learned.
+# Each chunk is judged before it is learned from.
 
 times, following, fixed, alarms = np.linspace(0, 1, 40), [], [], []
 for number, time in enumerate(times):

@@ -2,8 +2,8 @@
 Outliers in rows with holes
 ===========================
 
-A row that lacks values must not look more normal, or more odd, for that alone. The
-detector scores what is observed, and counts what is missing as what is expected of it.
+A row must not look more normal, or more odd, only because values are missing. The
+detector scores the observed values, and missing values contribute their expected score.
 """
 
 # %%

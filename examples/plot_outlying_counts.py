@@ -2,19 +2,19 @@
 A few counts that should not be there
 =====================================
 
-Counts are sometimes wrong: a counter runs twice, two sites are added up, a zero too
+Counts are sometimes wrong: a counter runs twice, two sites are added up, or a zero too
 many is typed. A Poisson regression must explain such a count with its coefficients,
-because its distribution leaves no other way. In the robust one the row itself can be
-odd.
+because its distribution allows no other explanation. In robust Poisson regression the
+row itself can be odd.
 """
 
 # %%
 # Errors that multiply
 # --------------------
-# Two hundred rows with two features. In none to sixteen of them, where the first
-# feature is low, the count is multiplied by ten. For each number of errors, twelve data
-# sets. (Without errors the variance of the rates goes to zero, where EM is slow; slopes
-# are found long before, so that ``tol`` may be large.)
+# There are two hundred rows with two features. In zero to sixteen of them, where the
+# first feature is low, the count is multiplied by ten. There are twelve data sets for
+# each number of errors. (Without errors the variance of the rates goes to zero, where
+# EM is slow; slopes are found long before, so that ``tol`` can be large.)
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -58,16 +58,15 @@ axes[0].legend()
 plt.show()
 
 # %%
-# Errors on one side of a feature draw its slope down, in the robust regression by about
-# half as much; the slope of the other feature stays in both.
+# Errors on one side of a feature reduce its slope, in the robust regression by about
+# half as much. The slope of the other feature is unaffected in both.
 #
 # Which rows are odd?
 # -------------------
-# The standard deviation of the logarithm of the rates says that the counts scatter more
-# than they should, and with it each count can be judged: how large is the probability,
-# under the fit, of a count that is at least as large? The draws below are of the rate
-# of a row about its regression, and of a count with this rate. (The wrong count among
-# the right ones is ten times zero.)
+# The standard deviation of the log rates shows that the counts are overdispersed. With
+# it, each count can be judged: how probable is a count at least as large under the fit?
+# Below, the rate of each row is drawn around its regression, and then a count with this
+# rate. (The wrong count among the right ones is ten times zero.)
 
 X, y, wrong = data_set(0, 8)
 robust = RobustPoissonRegressor(tol=1e-4).fit(X, y)

@@ -2,11 +2,11 @@
 Two outputs with a common cause
 ===============================
 
-The length and the width of an iris petal given its sepal. What links them, beside the
-sepal, is the species, which nobody tells. The hidden units of
+The outputs are the length and the width of an iris petal, given its sepal. Apart from
+the sepal, they are linked by the species, which is not given. The hidden units of
 :class:`~sktem.BoltzmannMachineRegressor` are shared by all outputs and find it. A
-linear regression of both outputs with a full covariance of its errors knows that they
-go together, but not that there are kinds.
+linear regression of both outputs with a full covariance of its errors learns that they
+are correlated, but not that there are species.
 """
 
 # %%
@@ -31,8 +31,8 @@ print(f"linear, new row: {errors.logpdf(y_test - line.predict(X_test)).mean():.2
 print(f"machine, new row: {machine.log_likelihood(X_test, y_test) / len(X_test):.2f}")
 
 # %%
-# Petals that are drawn given the sepals of the test rows come in kinds, as the real
-# ones do. Those of the linear regression fill what is between.
+# Petals drawn given the sepals of the test rows form groups, as the real ones do. Those
+# of the linear regression fill the space between.
 drawn = {
     "test rows": y_test,
     "machine, draws": machine.sample(X_test),

@@ -2,19 +2,19 @@
 A model of your own
 ===================
 
-Counts of events on subjects who differ: subject i has a log-rate ``z_i ~ N(mean,
-variance)`` of its own, and its counts are Poisson given ``z_i``. The posterior of a
-log-rate has no closed form, so the E-step of EM cannot be written down. A model of a
+Events are counted for subjects who differ: subject i has its own log-rate ``z_i ~
+N(mean, variance)``, and its counts are Poisson given ``z_i``. The posterior of a
+log-rate has no closed form, so the E-step of EM cannot be written down. A model with a
 few short methods is enough to fit it with every solver and every Markov sampler.
 """
 
 # %%
 # The model
 # ---------
-# :class:`sktem.models.LatentModel` asks for a start, the average of the sufficient
-# statistics and the M-step. The other three methods are what the samplers need: where
-# the chains start, the logarithm of the complete-data density and its gradient in z,
-# each for all rows at once. Row i of X holds the counts of subject i.
+# :class:`sktem.models.LatentModel` requires starting parameters, the average of the
+# sufficient statistics and the M-step. The other three methods are for the samplers:
+# where the chains start, the complete-data log-density, and its gradient in z, each for
+# all rows at once. Row i of X holds the counts of subject i.
 
 from typing import NamedTuple
 
@@ -65,9 +65,9 @@ class RandomRateModel(LatentModel):
 # %%
 # The data, and the maximum by brute force
 # ----------------------------------------
-# With one latent per subject the likelihood can be integrated on a grid and maximised
-# directly, which gives something to compare with. With ten latents per subject it could
-# not, and nothing in the model above would change.
+# With one latent per subject, the likelihood can be integrated on a grid and maximised
+# directly, for comparison. With ten latents per subject this would be impossible, but
+# nothing in the model above would change.
 
 rng = np.random.default_rng(0)
 rates = np.exp(rng.normal(1.0, 0.7, size=(2_000, 1)))
@@ -93,10 +93,10 @@ print(f"direct maximisation     mean {best.mean:.3f}   variance {best.variance:.
 # %%
 # Solvers and samplers
 # --------------------
-# Every combination is one line. A chain per subject is kept from one visit to the next,
-# so that a few transitions per visit are enough. "saem" visits all subjects at every
-# iteration, with step 1 for the first iterations and decreasing steps afterwards; the
-# others visit batches. ``tol=0`` lets every run use all its passes.
+# Every combination is one line. One chain per subject is kept from one visit to the
+# next, so that a few transitions per visit are enough. "saem" visits all subjects at
+# every iteration, with step 1 for the first iterations and decreasing steps afterwards;
+# the others visit batches. ``tol=0`` lets every run use all its passes.
 
 samplers = {
     "random walk": RandomWalk(scale=0.5, n_steps=5),
@@ -132,8 +132,8 @@ for sampler_name, sampler in samplers.items():
 # ----------------
 # The grey lines are the values of the direct maximisation. All solvers agree with them
 # under the two exact samplers, the random walk and MALA, up to Monte Carlo noise. The
-# unadjusted Langevin sampler has no accept test: its stationary distribution is biased
-# by an amount that shrinks with its step, and so are the estimates.
+# unadjusted Langevin sampler has no accept-reject step: its stationary distribution is
+# biased by an amount that shrinks with its step, and so are the estimates.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, name in zip(axes, Params._fields, strict=True):
@@ -155,9 +155,9 @@ plt.show()
 # %%
 # One method more
 # ---------------
-# A model that can compute the likelihood of a row (here by the quadrature) gets more
-# from the estimator: ``score`` and ``score_samples``, the objective in ``history_``,
-# and runs that stop when the objective has not risen by ``tol`` for a few epochs.
+# If a model can compute the likelihood of a row (here by quadrature), the estimator
+# offers more: ``score`` and ``score_samples``, the objective in ``history_``, and runs
+# that stop when the objective has not risen by ``tol`` for a few epochs.
 
 
 class RandomRateModelWithLikelihood(RandomRateModel):

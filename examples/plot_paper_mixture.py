@@ -2,11 +2,11 @@
 Two timescales on a mixture of two Gaussians
 ============================================
 
-The mixture of Karimi and Li (2021, section IV.A) in small: two components with unit
-variances and means 0.5 and -0.5, which overlap almost completely. The latents are
-drawn, ten draws for each visit, and one row is visited per iteration. The error of the
-means is measured to the maximum-likelihood estimate, so that what is seen is the error
-of the algorithms, not that of the data.
+This is a small version of the mixture in Karimi and Li (2021, section IV.A): two
+components with unit variances and means 0.5 and -0.5, which overlap almost completely.
+The latents are drawn, ten draws for each visit, and one row is visited per iteration.
+The error of the means is relative to the maximum-likelihood estimate, so that it is the
+error of the algorithms, not that of the data.
 """
 
 # %%
@@ -42,14 +42,14 @@ for X in data:
 # %%
 # The algorithms
 # --------------
-# With ``sampler="mc"`` the latents are draws from their posterior. ``batch_size=1``,
-# ``sampling="fixed"`` is one index per iteration, uniform and independent, as in the
-# paper. The defaults are the paper's too: the step of the stochastic approximation (7)
-# is ``k ** -0.5`` and that of the variance reduction (8) is ``n ** (-2 / 3)``.
+# With ``sampler="mc"`` the latents are draws from their posterior. ``batch_size=1`` and
+# ``sampling="fixed"`` draw one index per iteration, uniformly and independently, as in
+# the paper. The defaults are the paper's too: the step of the stochastic approximation
+# (7) is ``k ** -0.5`` and that of the variance reduction (8) is ``n ** (-2 / 3)``.
 #
-# With ``sampler="exact"`` the posterior probabilities replace the draws and
-# the step (7) is 1: then iSAEM is incremental EM, vrTTEM is sEM-VR and fitTEM is FIEM.
-# Such batches of one row run in compiled sweeps.
+# With ``sampler="exact"`` the posterior probabilities replace the draws and the step
+# (7) is 1: then iSAEM is incremental EM, vrTTEM is sEM-VR and fitTEM is FIEM. Batches
+# of one row run in compiled sweeps.
 
 solvers = {"isaem": "iSAEM", "vrttem": "vrTTEM", "fittem": "fitTEM"}
 passes = [2, 4, 8, 16]
@@ -100,10 +100,11 @@ for max_iter in passes:
 # %%
 # The result
 # ----------
-# The ordering of the paper is seen on the left: with draws, the two algorithms that
-# reduce variance come closer to the maximum than iSAEM does, which hardly differs from
-# EM in passes. Their error then levels off where the noise of the draws is averaged
-# out by the slowly decreasing steps. Without draws, on the right, that floor is gone.
+# The plot on the left shows the same order as in the paper: with draws, the two
+# algorithms that reduce variance come closer to the maximum than iSAEM, which hardly
+# differs from EM in passes. Their error then levels off where the noise of the draws is
+# averaged out by the slowly decreasing steps. Without draws, on the right, there is no
+# such floor.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
 names = {"mc": "ten draws per visit", "exact": "posterior probabilities"}

@@ -2,15 +2,15 @@
 A line that splits: regression with two answers
 ===============================================
 
-The mean of an output with two modes lies between them, where no output is.
-``GaussianMixtureRegressor`` learns inputs and outputs together, and conditions: what it
-returns for an input is a whole distribution, with as many modes as there are.
+The mean of an output with two modes lies between them, where there are no outputs.
+``GaussianMixtureRegressor`` models inputs and outputs together and conditions on the
+inputs: its answer for an input is a whole distribution, with all its modes.
 """
 
 # %%
 # Data
 # ----
-# The output follows one of two waves, at random. To the right they meet.
+# The output follows one of two waves, at random. They meet on the right.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,8 +46,8 @@ right.set(xlabel="x", title="Density of y given x")
 plt.show()
 
 # %%
-# Draws for an input come from both branches, and the mixture that stands behind them
-# can be looked at: it is ``condition`` of the joint mixture.
+# Draws for an input come from both branches. The mixture behind them is returned by
+# ``condition`` of the joint mixture.
 
 draws = regressor.sample([[0.0]], 1000)[0]
 print(f"at x = 0: {np.mean(draws > 0):.0%} of the draws are above zero")

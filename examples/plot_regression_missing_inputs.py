@@ -2,14 +2,15 @@
 Predictions from what happens to be known
 =========================================
 
-Some patients lack some measurements, at training time and later. A mixture of inputs
-and outputs needs neither imputation nor a model for each pattern: inputs that are NaN
-are integrated out, and standard deviations grow as less is known.
+Some measurements of some patients are missing, in training and later. A mixture of
+inputs and outputs needs neither imputation nor a model for each pattern of missing
+values: inputs that are NaN are integrated out, and standard deviations grow as less is
+known.
 """
 
 # %%
-# Two outputs at once, from eight measurements of diabetes patients, of which 20 percent
-# are missing in the rows that are learned.
+# Two outputs are predicted from eight measurements of diabetes patients, of which 20
+# percent are missing in the training rows.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,8 +29,8 @@ holes = np.where(rng.random(X.shape) < 0.2, np.nan, X)
 regressor = GaussianMixtureRegressor(2, random_state=0).fit(holes[train], Y[train])
 
 # %%
-# The fewer inputs are known, the wider the answer, down to the marginal distribution of
-# the outputs when nothing is.
+# The fewer inputs are known, the wider the predicted distribution; with none, it is the
+# marginal distribution of the outputs.
 
 informative = np.argsort(-np.abs(np.corrcoef(X.T, progression)[-1, :-1]))
 known, errors, widths, covered = range(10), [], [], []
@@ -51,5 +52,6 @@ ax.legend()
 plt.show()
 
 # %%
-# The model's own deviations are near its errors, without a second data set to calibrate
-# them; with many inputs they are a little too small, since only 300 rows were learned.
+# The predicted standard deviations are close to the errors, without a second data set
+# for calibration. With many inputs they are a little too small, since there were only
+# 300 training rows.

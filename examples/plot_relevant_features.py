@@ -36,8 +36,8 @@ figure.tight_layout()
 # %%
 # Probabilities that know what is not known
 # -----------------------------------------
-# They are averages over draws of the coefficients, and so less extreme than those of
-# one coefficient vector.
+# The probabilities are averages over draws of the coefficients, and therefore less
+# extreme than those of a single coefficient vector.
 
 point = 1 / (1 + np.exp(-(X @ ard.coef_[0] + ard.intercept_)))
 mean = ard.predict_proba(X)[:, 1]

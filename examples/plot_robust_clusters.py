@@ -2,13 +2,13 @@
 Robust clusters by Student-t components
 =======================================
 
-A few far rows pull the means of Gaussian components and widen their covariances, or get
-a component of their own. Student-t components weigh rows down by their distance, and
+A few distant rows pull the means of Gaussian components and widen their covariances, or
+get a component of their own. Student-t components give distant rows less weight, and
 learn how heavy the tails are.
 """
 
 # %%
-# Three clusters, and five percent of the rows anywhere.
+# There are three clusters, and five percent of the rows lie anywhere.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,8 +43,8 @@ for ax, emission in zip(axes, ["gaussian", "student_t"], strict=True):
 plt.show()
 
 # %%
-# The degrees of freedom that were learned: few mean heavy tails. Rows that are far from
-# all components have a low density and can be told by ``score_samples``.
+# Few learned degrees of freedom mean heavy tails. Rows that are far from all components
+# have a low density and can be recognised by ``score_samples``.
 
 print("degrees of freedom", mixture.params_.degrees_of_freedom.round(1))
 lowest = mixture.score_samples(X).argsort()[:20]

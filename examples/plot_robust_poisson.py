@@ -2,9 +2,9 @@
 Counts that scatter more than a Poisson distribution
 ====================================================
 
-A Poisson regression believes that its counts scatter no more than their mean says. The
-robust one lets each row have a rate of its own about the regression, and its confidence
-in the coefficients is that of the data.
+A Poisson regression assumes that the variance of counts is equal to their mean. Robust
+Poisson regression lets each row have its own rate around the regression, so that its
+confidence in the coefficients is justified by the data.
 """
 
 # %%
@@ -30,7 +30,7 @@ print("standard deviation of the logarithm of the rate", robust.sigma_)
 # %%
 # How often is a count that large?
 # --------------------------------
-# The share of rows with at least a given count, in the data and under each model.
+# The share of rows with at least a given count, in the data and under both models.
 
 limits = np.arange(1, 41)
 rates = np.exp(robust.intercept_ + X @ robust.coef_)

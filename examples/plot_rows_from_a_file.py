@@ -4,14 +4,15 @@ A table that does not fit into memory
 
 A file is read in pieces, and ``partial_fit`` learns from each piece once. Only one
 piece is in memory at a time. The result is compared with a fit to all rows, which is
-possible here because the file is small enough after all.
+possible here because this file is small.
 """
 
 # %%
 # A file
 # ------
-# A CSV file of 100,000 rows, written in pieces as well. pandas reads such a file by
-# ``pd.read_csv(path, chunksize=5000)``; here NumPy and a file object do the same.
+# The file is a CSV file of 100,000 rows, which is also written in pieces. pandas reads
+# such a file by ``pd.read_csv(path, chunksize=5000)``; here NumPy and a file object do
+# the same.
 
 import tempfile
 from itertools import islice
@@ -44,8 +45,8 @@ def pieces(path, n_rows=5000):
 # %%
 # One pass
 # --------
-# Every piece is scored *before* it is learned from: an honest estimate of how well the
-# mixture describes rows that it has not seen.
+# Every piece is scored *before* it is learned from, which is an honest estimate of how
+# well the mixture describes rows that it has not seen.
 
 stream = StochasticEMGaussianMixture(4, random_state=0)
 scores = []
@@ -63,8 +64,9 @@ print(stream.means_[stream.means_[:, 0].argsort()].round(2))
 # %%
 # Many passes
 # -----------
-# Once the numbers lie in a file that can be read again quickly, ``fit`` reads it by
-# blocks in every pass, and its result is that of the array in memory, bit for bit.
+# If the numbers are in a file that can be read quickly and repeatedly, ``fit`` reads it
+# in blocks in every pass. The result is the same as with the array in memory, bit for
+# bit.
 
 table = np.lib.format.open_memmap(
     path.with_suffix(".npy"), "w+", dtype=np.float64, shape=everything.shape

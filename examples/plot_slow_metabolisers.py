@@ -2,15 +2,16 @@
 Slow and fast metabolisers
 ==========================
 
-Some subjects clear a drug slowly, since they lack an enzyme that nobody has measured.
-The distribution of clearances then has two peaks, and a mixture of subjects finds both,
-and on what the probability of being slow depends.
+Some subjects clear a drug slowly because they lack an enzyme that was not measured. The
+distribution of clearances then has two peaks. A mixture of subjects finds both, and
+what the probability of being slow depends on.
 """
 
 # %%
 # Data
 # ----
-# Sixty subjects get 100 mg into a vein. Carriers of a marker are slow more often.
+# Sixty subjects get an intravenous dose of 100 mg. Carriers of a marker are more often
+# slow.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,8 +31,8 @@ X = np.column_stack([np.full(3 * n, 100.0), time, marker[groups]])
 # %%
 # Two classes
 # -----------
-# Each has its own clearance; the logit of the second class, the fast one, falls with
-# the marker.
+# Each class has its own clearance; the logit of the second class, the fast one, falls
+# with the marker.
 
 model = NonlinearMixedEffectsRegressor(
     "one_compartment_iv",

@@ -3,10 +3,11 @@ Spike words: are pairs enough?
 ==============================
 
 Fifteen neurons have a common input, which is not recorded; a word says which of them
-have fired in a bin. A pairwise maximum-entropy model has their rates and correlations,
-and no more structure than these need. A restricted machine has two hidden units in
-place of all pairs. Both are judged by what they were not fitted to: the likelihood of
-other bins, and the distribution of the number K of neurons that fire together.
+fired in a time bin. A pairwise maximum-entropy model has their rates and correlations,
+and no more structure than necessary for these. A restricted machine has two hidden
+units in place of all pairs. Both are judged by quantities to which they were not
+fitted: the likelihood of other bins, and the distribution of the number K of neurons
+that fire together.
 """
 
 # %%
@@ -28,8 +29,8 @@ words = (drive > stats.norm.isf(rates)).astype(float)
 train, test = words[:n_bins], words[n_bins:]
 
 # %%
-# Without hidden units and with so few neurons, the fits are at the maximum of the
-# likelihood: rates and correlations of the models are those of the bins.
+# Without hidden units and with so few neurons, the fit reaches the maximum of the
+# likelihood: the rates and correlations of the model are those of the bins.
 no_edges = np.zeros((n_neurons, n_neurons))
 machines = {
     "independent": LatentBoltzmannMachine(no_edges),
@@ -44,9 +45,9 @@ for name, machine in machines.items():
     )
 
 # %%
-# Pairs account for the correlations and not for P(K): silence is more frequent than
-# they say, and so are words of four to eight spikes. Hidden units have it right, with
-# half of the parameters.
+# Pairs account for the correlations but not for P(K): silence is more frequent than
+# they predict, and so are words of four to eight spikes. Hidden units get it right,
+# with half the number of parameters.
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8))
 off_diagonal = np.triu_indices(n_neurons, 1)
 seen = np.corrcoef(test.T)[off_diagonal]

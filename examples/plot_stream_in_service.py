@@ -2,15 +2,15 @@
 A stream in service: a kill, a drift, an alarm
 ==============================================
 
-A service learns from a log of rows for as long as it runs. It saves its model together
-with the offset in the log, so that a kill loses no row and counts none twice; it scores
-each batch before it learns it; and a constant step lets it follow a drift.
+A service learns from a log of rows as long as it runs. It saves its model together with
+the offset in the log, so that a kill neither loses rows nor counts any twice. It scores
+each batch before it learns from it. With a constant step it can follow a drift.
 """
 
 # %%
 # A log that drifts
 # -----------------
-# Three clusters, which begin to move after 30,000 rows.
+# There are three clusters, which begin to move after 30,000 rows.
 
 import pickle
 
@@ -28,8 +28,8 @@ log[:, 0] += drift
 # %%
 # The service
 # -----------
-# Model and offset are one checkpoint. Here it is a variable; a service writes it to a
-# file and renames that.
+# Model and offset form one checkpoint. Here it is a variable; a service writes it to a
+# temporary file and renames that.
 
 
 def serve(checkpoint, killed_at=None, every=5_000):
@@ -63,8 +63,8 @@ for name, step_size in (("decreasing steps", "auto"), ("constant step", 0.05)):
 # What a monitor sees
 # -------------------
 # Until the drift, decreasing steps are a little better, since they average over all
-# rows. Then their score falls and keeps falling, which is an alarm; the constant step
-# remembers some five thousand rows and follows.
+# rows. Then their score falls and keeps falling, which raises an alarm. The constant
+# step remembers about five thousand rows and follows the drift.
 
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for name, values in scores.items():

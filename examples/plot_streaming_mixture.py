@@ -2,20 +2,21 @@
 A mixture on a drifting stream
 ==============================
 
-``partial_fit`` takes a stream chunk by chunk with constant memory. How it weighs the
-past is the step size: steps that decrease average over everything seen, a constant step
-forgets. On data that drift the two give different answers, and the log-likelihood of
-each chunk *before* it is learned from (the prequential score) shows which is better.
+``partial_fit`` learns from a stream chunk by chunk with constant memory. The step size
+determines the weight of the past: decreasing steps average over everything seen, a
+constant step forgets. On data that drift the two give different answers. The
+log-likelihood of each chunk *before* it is learned from (the prequential score) shows
+which is better.
 """
 
 # %%
 # The stream
 # ----------
-# Connections of the KDD Cup 1999 data (10 percent file), in the order of the file, when
-# the data lie in the folder ``shared/data`` next to the repository (or where the
-# environment variable ``SKTEM_SHARED_DATA`` says). They come in long runs of one kind:
-# normal traffic, then one attack, then another. Without the data, a simulated stream of
-# the same shape takes their place: several kinds of rows, in long runs.
+# The rows are connections of the KDD Cup 1999 data (10 percent file), in the order of
+# the file, if the data are in the folder ``shared/data`` next to the repository (or
+# where the environment variable ``SKTEM_SHARED_DATA`` says). They come in long runs of
+# one kind: normal traffic, then one attack, then another. Without the data, a simulated
+# stream of the same form is used: several kinds of rows, in long runs.
 
 import os
 import warnings
@@ -72,9 +73,9 @@ print(f"{title}: {len(X)} rows in chunks of {chunk_size}")
 # %%
 # Test, then train
 # ----------------
-# Four mixtures learn from the same stream. They differ in the step size only:
+# Four mixtures learn from the same stream and differ only in the step size:
 #
-# - ``(k + 1) ** -1`` for the k-th batch weighs all rows seen so far alike;
+# - ``(k + 1) ** -1`` for the k-th batch gives all rows seen so far equal weights;
 # - ``"auto"``, which is ``(k + 2) ** -0.5`` with an average over the last quarter of
 #   the iterates, forgets the errors of the first steps. It suits a stream that does not
 #   change;
@@ -82,10 +83,10 @@ print(f"{title}: {len(X)} rows in chunks of {chunk_size}")
 #   stream, and a step of 0.03 the statistics remember some eight thousand rows;
 # - with a step of 0.1 they remember some two and a half thousand.
 #
-# A small Dirichlet penalty (``weight_concentration``) keeps a component from emptying
-# while its kind of rows is absent, and a weak prior keeps the covariances away from
-# singular ones: for a long time the stream may hold a single kind of rows. Where steps
-# decrease, the mixture warns of it: the rows do not come in random order.
+# For a long time the stream may hold a single kind of rows. A small Dirichlet penalty
+# (``weight_concentration``) keeps a component from becoming empty while its kind of
+# rows is absent, and a weak prior keeps the covariances from becoming singular. With
+# decreasing steps, the mixture warns that the rows do not come in random order.
 
 warnings.filterwarnings("ignore", message="The rows of the stream")
 
@@ -125,10 +126,11 @@ for name, values in scores.items():
 # %%
 # Which chunks were surprising
 # ----------------------------
-# The strip below the curves shows the kind of most rows of a chunk. Where the kind
-# changes, the score of the next chunk drops for every mixture; those with a constant
-# step recover faster, and within a long run they describe the rows better, because
-# they spend all their components on them. The price is paid when an old kind returns.
+# The strip below the curves shows the most frequent kind of rows in each chunk. Where
+# the kind changes, the score of the next chunk drops for every mixture. Those with a
+# constant step recover faster, and within a long run they describe the rows better,
+# because they use all their components for them. The price is paid when an old kind
+# returns.
 
 main_kind = [
     np.bincount(kinds[i : i + chunk_size]).argmax()

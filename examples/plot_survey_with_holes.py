@@ -2,14 +2,14 @@
 A survey with holes: latent classes
 ===================================
 
-Answers to a survey are labels, people skip questions, and the question is which kinds
-of respondents there are. That is latent class analysis: a mixture of categorical
-columns. A data frame goes in as it comes.
+Answers to a survey are labels, and people skip questions. Which kinds of respondents
+are there? Latent class analysis answers this by a mixture with categorical columns. A
+data frame can be passed as it is.
 """
 
 # %%
-# Three kinds of respondents answer six questions, about media and politics, with
-# probabilities of their own; a fifth of the answers is missing.
+# Three kinds of respondents answer six questions about media and politics, each with
+# its own probabilities; a fifth of the answers is missing.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,8 +36,8 @@ survey = pd.DataFrame(answers).mask(rng.random((1500, 6)) < 0.2)
 print(survey.head())
 
 # %%
-# How many classes? BIC of the observed answers says. ``entropy_r2`` is near 1 if
-# respondents belong to their class clearly.
+# The number of classes is chosen by BIC of the observed answers. ``entropy_r2`` is
+# close to 1 if respondents clearly belong to their class.
 
 fits = {
     n: StochasticEMMixture(n, n_init=5, random_state=0).fit(survey) for n in range(1, 6)
@@ -68,8 +68,8 @@ figure.colorbar(image, label="probability of the answer")
 plt.show()
 
 # %%
-# The same object fills in the answers that are missing, and says what is known of a
-# class from some answers: here for someone whose news come from the paper.
+# The same object imputes missing answers, and predicts the class from some answers:
+# here for someone who gets the news from the paper.
 
 print(mixture.impute(survey, "mode").head())
 print(

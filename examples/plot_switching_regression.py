@@ -2,10 +2,10 @@
 A relation that changes
 =======================
 
-How strongly demand answers to the temperature depends on whether people heat, cool or
-neither; and in each of these regimes demand also follows its value of the hour before.
-The regimes are not written down anywhere. A Markov-switching regression finds them from
-the relation alone, and the number of them by a criterion.
+How strongly demand depends on the temperature is different when people heat, cool or do
+neither; in each of these regimes, demand also depends on its value in the previous
+hour. The regimes are not recorded. A Markov-switching regression finds them from the
+relation alone, and their number by a criterion.
 """
 
 # %%
@@ -34,7 +34,7 @@ X = np.column_stack([demand, temperature])
 # %%
 # How many regimes
 # ----------------
-# ``n_states="auto"`` fits one regime more at a time until BIC no longer falls.
+# ``n_states="auto"`` adds one regime at a time until BIC no longer falls.
 
 emission = Regression(order=1, exog=[1])
 hmm = HiddenMarkovModel("auto", emission=emission, random_state=0).fit(X)
@@ -49,8 +49,8 @@ print("of the hour before", coefficients[order, 2].round(2), "true one 0.4")
 # %%
 # Regimes over time
 # -----------------
-# Single hours say little: at a mild temperature all regimes look the same. What decides
-# is that a regime lasts.
+# Single hours say little: at a mild temperature all regimes look the same. What
+# distinguishes them is that regimes last.
 
 names = [f"slope {value:.1f}" for value in coefficients[:, 1]]
 HiddenStatesDisplay.from_estimator(hmm, X, names=names)

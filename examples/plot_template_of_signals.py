@@ -4,8 +4,8 @@ The template of a family of signals
 
 Spectra, heart beats, steps: signals of one kind have the same peaks, but not at the
 same places. Their mean is smeared, because it averages peaks with flanks. A deformable
-template averages after it has brought the peaks together. A signal is an image with one
-axis, so that the estimator is the same.
+template aligns the peaks before averaging. A signal is an image with one axis, so that
+the estimator is the same.
 """
 
 # %%
@@ -38,8 +38,8 @@ train, new = X[:40], X[40:]
 # %%
 # The fit
 # -------
-# Displacements of some two pixels are to be expected, which is more than the default.
-# All lengths are in pixels.
+# Displacements of about two pixels are expected, which is more than the default. All
+# lengths are in pixels.
 
 estimator = DeformableTemplateEstimator(
     image_shape=(80,),
@@ -65,8 +65,8 @@ plt.show()
 # %%
 # How the signals differ
 # ----------------------
-# The principal deformations, two standard deviations to both sides: the template, and
-# below it the displacement.
+# The principal deformations, by two standard deviations in both directions: the
+# template, and below it the displacement.
 
 TemplateDisplay.from_estimator(estimator, kind="modes", n_modes=3)
 plt.show()
@@ -74,9 +74,9 @@ plt.show()
 # %%
 # New signals
 # -----------
-# ``register`` carries new signals back to the template, with displacements that
-# ``deformation_fields`` returns. Where a signal is flat, nothing can be known about the
-# displacement but what the nearest peaks and the other signals say.
+# ``register`` warps new signals back to the template, with the displacements returned
+# by ``deformation_fields``. Where a signal is flat, the displacement is determined only
+# by the nearest peaks and the other signals.
 
 registered = estimator.register(new)
 found = estimator.deformation_fields(new)[:, 0]
@@ -103,7 +103,7 @@ print(f"standard deviation across the new signals: {spread[0]:.3f}, ", end="")
 print(f"registered {spread[1]:.3f}")
 
 # %%
-# The residual of a signal from the deformed template is noise.
+# The difference between a signal and the deformed template is noise.
 
 TemplateDisplay.from_estimator(estimator, new[:3])
 plt.show()

@@ -2,16 +2,16 @@
 Concentrations of a drug in many subjects
 =========================================
 
-After a dose by mouth the concentration of a drug rises and falls, in each subject with
-rates of its own. A nonlinear mixed-effects model learns the typical curve, how much
-subjects differ from it, and the curve of each subject, from few samples of each.
+After an oral dose, the concentration of a drug rises and falls, at different rates in
+each subject. From a few samples per subject, a nonlinear mixed-effects model learns the
+typical curve, how much subjects differ from it, and the curve of each subject.
 """
 
 # %%
 # Data
 # ----
-# Thirty subjects with six samples each, at times of their own. The absorption rate ka,
-# the volume V and the clearance CL are log-normal among subjects.
+# Thirty subjects have six samples each, at different times. The absorption rate ka, the
+# volume V and the clearance CL are log-normal among subjects.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,7 +37,7 @@ y = curve + 0.4 * rng.normal(size=n * m)
 # %%
 # Fit
 # ---
-# The model is one of the library; the start values are wrong on purpose.
+# The model is from the library; the start values are wrong on purpose.
 
 pk = NonlinearMixedEffectsRegressor(
     "one_compartment_oral",
@@ -51,7 +51,7 @@ print("variances of the logarithms", np.diag(pk.omega_).round(3))
 # %%
 # Individual curves
 # -----------------
-# The prediction of a known subject uses the mode of its random effects; that of an
+# The prediction for a known subject uses the mode of its random effects; that for an
 # unknown one has random effects of zero.
 
 display = IndividualFitDisplay.from_estimator(pk, X, y, groups, n_subjects=8)
@@ -67,14 +67,15 @@ plt.show()
 # %%
 # Did it converge?
 # ----------------
-# Two runs from different starts. Variances are held up at first, so that the chains can
-# leave a bad start ("annealing"); then steps of 1 lead to the solution, and about it;
-# from the dashed line on the steps fall, and from the full one on the estimates are
-# averaged. Where the average itself drifts, there is another burn-in.
+# Two runs begin from different starts. Variances are kept large at first, so that the
+# chains can leave a bad start ("annealing"). Then steps of 1 lead to the solution,
+# around which the estimates fluctuate. From the dashed line on the steps fall, and from
+# the solid one on the estimates are averaged. If the average itself drifts, there is
+# another burn-in.
 #
-# The runs agree. They are furthest apart in the variance of ka, by a fifth of its
-# standard error: the samples carry little information about it, since few of them are
-# early. A smaller ``tol`` would bring them nearer together.
+# The runs agree. They differ most in the variance of ka, by a fifth of its standard
+# error: the samples contain little information about it, since few of them are early. A
+# smaller ``tol`` would bring them closer together.
 
 display = ParameterTraceDisplay.from_estimator(pk, name="first run")
 again = NonlinearMixedEffectsRegressor(

@@ -2,16 +2,16 @@
 Two occasions of the same subjects
 ==================================
 
-The clearance of a subject is not the same on two visits. A model with one random
-effect for each subject takes that as noise of the samples; a second random effect, of
-occasions within subjects, tells both apart.
+The clearance of a subject is not the same on two visits. A model with one random effect
+per subject treats the difference as noise of the samples; a second random effect, for
+occasions within subjects, separates the two.
 """
 
 # %%
 # Data
 # ----
-# Thirty subjects get an intravenous dose on each of two visits. Between subjects the
-# clearance has a deviation of 30 % and between visits of 20 %.
+# Thirty subjects get an intravenous dose on each of two visits. The standard deviation
+# of the clearance is 30 % between subjects and 20 % between visits.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -3,14 +3,14 @@ Two ways to write a digit
 =========================
 
 Some people cross their sevens. One template cannot explain both kinds by moving pixels,
-because the bar is there or it is not. A mixture of two templates finds the kinds
-without labels, and says of each image to which it belongs.
+because the bar is either there or not. A mixture of two templates finds the kinds
+without labels, and says to which of them each image belongs.
 """
 
 # %%
 # Sevens
 # ------
-# scikit-learn's digits, enlarged from 8 x 8 to 16 x 16 pixels.
+# The images are scikit-learn's digits, enlarged from 8 x 8 to 16 x 16 pixels.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,8 +27,8 @@ sevens = sevens[:100]
 # %%
 # One template, two templates
 # ---------------------------
-# Deformations of four by four landmarks are smooth, so that a bar cannot be made or
-# hidden by them. The single template has to try: it warns that some of its deformations
+# Deformations with four by four landmarks are smooth, so that they cannot create or
+# hide a bar. The single template has to try, and warns that some of its deformations
 # fold.
 
 settings = {"deformation_landmarks": 4, "solver": "isaem", "max_iter": 25}

@@ -2,15 +2,15 @@
 Which residual error? A visual predictive check
 ===============================================
 
-Data whose scatter grows with the prediction, fitted with a constant and with a
-proportional error. The information criteria see the difference, and so does the eye:
-data simulated from a good model look like the data, and its residuals like noise.
+Data whose scatter grows with the prediction are fitted with a constant and with a
+proportional error. The information criteria show the difference, and so do plots: data
+simulated from a good model look like the data, and its residuals look like noise.
 """
 
 # %%
 # Two fits
 # --------
-# Sixty subjects, half of them with half the dose.
+# There are sixty subjects; half of them get half the dose.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,10 +43,10 @@ for error, fit in fits.items():
 # %%
 # Simulations and data
 # --------------------
-# Lines are percentiles of the data at each time. Bands hold 90 % of the same
-# percentiles of data sets that are simulated from the fit. The doses are not the same:
-# the correction scales all observations, simulated ones too, to the typical prediction
-# of their time, so that the percentiles reflect subjects and noise only.
+# The lines are percentiles of the data at each time. The bands contain 90 % of the same
+# percentiles of data sets simulated from the fit. Doses differ: the correction scales
+# all observations, including simulated ones, to the typical prediction at their time,
+# so that the percentiles reflect only subjects and noise.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
 for ax, (error, fit) in zip(axes, fits.items(), strict=True):
@@ -61,8 +61,8 @@ for ax, (error, fit) in zip(axes, fits.items(), strict=True):
 #
 # Residuals
 # ---------
-# NPDE compare each observation with simulated ones of the same subject; if the model is
-# right they are standard normal, however curved the model is. Those of the constant
+# NPDE compare each observation with simulated ones of the same subject. If the model is
+# right, they are standard normal, however nonlinear the model is. Those of the constant
 # error fan out as the prediction grows, and have long tails around a narrow peak.
 
 figure, axes = plt.subplots(2, 3, figsize=(10, 5), layout="constrained")

@@ -2,17 +2,18 @@
 What copies of images may vary
 ==============================
 
-A classifier from few images may learn from deformed copies of them, if the class of an
-image stays what it is. Turned a little, a digit is the same digit. The needle of a
-gauge is not: its angle is the reading. Here images that are left out decide how much
-the copies of a classifier are deformed.
+With few images, a classifier can learn from deformed copies of them, provided that the
+deformation does not change the class. A digit that is turned a little is the same
+digit. A gauge whose needle is turned is not: its angle is the reading. Here held-out
+images decide how much the copies are deformed.
 """
 
 # %%
 # Needles and digits
 # ------------------
-# Needles at 0 or 20 degrees, whose place, length and width vary; ten images of each
-# reading. And the digits 1 and 7 of scikit-learn, whose slant says nothing.
+# There are ten images each of needles at 0 and 20 degrees, whose place, length and
+# width vary. The other data are the digits 1 and 7 of scikit-learn, whose slant is
+# irrelevant.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -45,8 +46,8 @@ data = {"needles": (needles, readings), "digits 1 and 7": (digits, labels)}
 # %%
 # Three classifiers
 # -----------------
-# One that chooses the sizes of its deformations, one that turns all copies as is usual
-# for handwriting, and a support vector machine on the pixels.
+# The first chooses the sizes of its deformations, the second deforms copies as is usual
+# for handwriting, and the third is a support vector machine on the pixels.
 
 
 def errors(classifier, X, y):
@@ -80,8 +81,8 @@ plt.show()
 # %%
 # Copies
 # ------
-# What is learned from: an image of each kind, and copies of it under the deformations
-# that were chosen. Those of the needle keep its reading.
+# The classifier learns from images and copies: here an image of each kind, and copies
+# of it under the chosen deformations. Those of the needle keep its reading.
 
 figure, axes = plt.subplots(2, 8, figsize=(9, 2.6), layout="constrained")
 for row, (name, (X, _)) in zip(axes, data.items(), strict=True):

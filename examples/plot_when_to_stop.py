@@ -10,8 +10,8 @@ pass, and can end the fit when it no longer rises. (Callbacks need scikit-learn 
 # %%
 # Too many components
 # -------------------
-# Three clusters in ten dimensions, and fifteen components with full covariances for 700
-# rows.
+# There are three clusters in ten dimensions, and fifteen components with full
+# covariances for 700 rows.
 
 import warnings
 
@@ -49,7 +49,7 @@ for name, mixture in (("60 passes", long), ("with patience=3", watched)):
     )
 
 # %%
-# The curves part: what the training rows gain, the held-out rows lose. The better
+# The curves diverge: what the training rows gain, the held-out rows lose. The better
 # remedy is a smaller model, or a prior; stopping early is a cheap one.
 
 figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
