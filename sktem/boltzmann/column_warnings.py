@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import qr
+from scipy.special import betaln
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.power_transforms import PowerTransform
 from sktem.exceptions import FitWarning
 
-__all__ = ["warn_of_codes", "warn_of_constants", "warn_of_one_hot", "warn_of_tails"]
+__all__ = [
+    "warn_of_codes",
+    "warn_of_constants",
+    "warn_of_dependent",
+    "warn_of_one_hot",
+    "warn_of_tails",
+]
 
 
 class ColumnLimits(NamedTuple):
@@ -18,6 +26,13 @@ class ColumnLimits(NamedTuple):
 
     Attributes
     ----------
+    gap : float
+        Nats that rows may be less likely than by their own shares where it does not
+        matter that columns are copies.
+    sure, rounding : float
+        Minus the logarithm of the probability that any two binary columns are equal by
+        chance, where they are called copies, and the share of a column's variance that
+        others leave where it is called a function of them.
     fewest_rows, enough_rows : int
         Rows from which on most of the columns, and a few of them, exclude each other
         hardly by chance.
@@ -32,6 +47,9 @@ class ColumnLimits(NamedTuple):
         each.
     """
 
+    gap: float = 0.1
+    sure: float = 7.0
+    rounding: float = 1e-12
     fewest_rows: int = 20
     enough_rows: int = 100
     skewed: float = 0.1
@@ -99,6 +117,72 @@ def warn_of_constants(X, units) -> None:
             "there. Leave such columns out, in a pipeline by VarianceThreshold().",
             FitWarning,
         )
+
+
+def warn_of_dependent(gap, X, units) -> None:
+    """Warn of columns that follow from others: linear functions, or binary copies.
+
+    ``gap`` is what rows are less likely after the fit than by their own shares.
+    """
+    if not isinstance(X, np.ndarray):
+        return
+    if units.kind in ("binary", "spin"):
+        # Copies in rows of few patterns are learned with these.
+        if gap > LIMITS.gap and (copies := _binary_copies(X)):
+            warn_user(
+                f"{_named(copies)} are copies of others, or the opposite of them. A "
+                "machine has to learn that from the rows, for which its prior leaves "
+                "less of everything else. Leave them out: new rows are mostly more "
+                "likely.",
+                FitWarning,
+            )
+        return
+    functions = _linear_functions(dict(_real_columns(X, units)))
+    if functions:
+        warn_user(
+            f"{_named(functions)} are linear functions of others, so that the density "
+            "of the rows has no bound: variance_floor decides how likely they are. "
+            "Leave these columns out.",
+            FitWarning,
+        )
+
+
+def _binary_copies(X):
+    """Return names of binary columns that are equal to others not by chance."""
+    n, d = X.shape
+    known, copies = set(), []
+    for k, column in enumerate(X.T):
+        values = np.unique(column)
+        if len(values) != 2 or np.diff(values) not in (1, 2):
+            continue  # of one value, with NaN, or with shares
+        n_equal = np.count_nonzero(column == column[0])
+        # Minus the logarithm of the probability that another one is the same.
+        unlikely = -np.log(n + 1) - betaln(n_equal + 1, n - n_equal + 1)
+        key = (column == column[0]).tobytes()
+        if key in known and unlikely > LIMITS.sure + 2 * np.log(d):
+            copies.append(f"{k}")
+        known.add(key)
+    # Without copies there should be something left to learn.
+    return copies if len(known) > 1 else []
+
+
+def _linear_functions(columns):
+    """Return names of columns that are linear functions of others."""
+    columns = {
+        name: values - values.mean()
+        for name, values in columns.items()
+        if len(values) and values.min() < values.max()
+    }
+    sizes = {len(values) for values in columns.values()}
+    if len(columns) < 2 or len(sizes) > 1 or sizes.pop() <= len(columns) + 1:
+        return []  # missing values, or as few rows as columns
+    Y = np.array(list(columns.values()))
+    size = np.abs(Y).max(axis=1, keepdims=True)
+    Y /= size
+    Y /= np.linalg.norm(Y, axis=1, keepdims=True)
+    triangle, order = qr(Y @ Y.T, mode="r", pivoting=True)
+    dependent = order[np.abs(np.diag(triangle)) < LIMITS.rounding]
+    return [name for k, name in enumerate(columns) if k in dependent]
 
 
 def warn_of_one_hot(X) -> None:

@@ -6,7 +6,11 @@ from typing import NamedTuple
 
 from sklearn.exceptions import ConvergenceWarning
 
-from sktem.boltzmann.column_warnings import warn_of_constants, warn_of_tails
+from sktem.boltzmann.column_warnings import (
+    warn_of_constants,
+    warn_of_dependent,
+    warn_of_tails,
+)
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
@@ -64,6 +68,7 @@ def warn_of_fit(settings, state, n_rows, X, units) -> None:
         _warn_of_likelihood(settings, state, best, chance)
         warn_of_tails(reference.base, best, X, units)
         warn_of_constants(X, units)
+        warn_of_dependent(reference.largest - best, X, units)
         # Under a prior parameters gain less by chance, and real gains may be small:
         # there is a doubt where columns depend no more than by chance.
         large = best - reference.base > LIMITS.large_gain

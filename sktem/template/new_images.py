@@ -18,17 +18,24 @@ class LightRule(NamedTuple):
 
     Attributes
     ----------
+    looked_at : int
+        Images whose pixels are looked at, at most.
     contrast : float
         Factor between the deviations of their pixels that is no accident.
     brightness : float
         Distance of their mean from that of the template, in deviations of its pixels.
     """
 
+    looked_at: int = 400
     contrast: float = 4.0
     brightness: float = 4.0
 
 
-def warn_of_new(fitted, X, rule=LightRule()) -> None:  # noqa: B008
+#: The rule of every template.
+LIGHT = LightRule()
+
+
+def warn_of_new(fitted, X, rule=LIGHT) -> None:
     """Warn of new images in another light, or in another position."""
     if not _warn_of_light(fitted, X, rule):
         warn_of_turned(fitted, X, TURNED_NEW)
@@ -38,7 +45,8 @@ def _warn_of_light(fitted, X, rule):
     """Warn of images whose light is far from that of the fit; return whether so."""
     if {"gain", "offset"} & set(fitted.nuisance_names):
         return False
-    Y = X[~np.isnan(X).all(axis=1)]
+    Y = X[:: -(-len(X) // rule.looked_at)]
+    Y = Y[~np.isnan(Y).all(axis=1)]
     if not len(Y):
         return False
     with np.errstate(over="ignore", invalid="ignore"):

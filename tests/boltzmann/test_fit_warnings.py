@@ -78,3 +78,46 @@ def test_real_columns_of_one_value_are_told(others):
     assert text.startswith(f"Columns {name} hold one value alone")
     X[0, 2] += 1e-3
     assert not any("one value" in text for text in told(X, **options)[1])
+
+
+def latent_class(rng, n):
+    """Return six binary columns that depend on two classes of the rows."""
+    share = np.where(rng.random((n, 1)) < 0.5, 0.9, 0.1)
+    return (rng.random((n, 6)) < share) * 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("opposite", [False, True])
+def test_binary_copies_of_columns_are_told(seed, opposite):
+    """New rows are more likely without them, though there is as much to learn."""
+    rng = np.random.default_rng(seed)
+    X, new = latent_class(rng, 150), latent_class(rng, 2000)
+    pairs = [np.column_stack([Y, 1 - Y if opposite else Y]) for Y in (X, new)]
+    machine, texts = told(pairs[0])
+    (text,) = [text for text in texts if "copies of others" in text]
+    assert text.startswith("Columns 6, 7, 8, ... are copies")
+    alone, texts = told(X)
+    assert alone.score(new) > machine.score(pairs[1]) + 0.2
+    # The negative controls: no copies, copies by chance, and rows of few patterns.
+    assert not any("copies of others" in text for text in texts)
+    few = (rng.random((8, 40)) < 0.3) * 1.0
+    rare = (rng.random((100, 40)) < 0.01) * 1.0
+    patterns = np.repeat([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]], 50, axis=0)
+    for others in (few, rare, patterns):
+        texts = told(others, hidden_layer_sizes=8)[1]
+        assert not any("copies of others" in text for text in texts)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_linear_functions_of_columns_are_told(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(80, 3)) * [1e-6, 1.0, 1e6]
+    options = {"max_iter": 3, "hidden_layer_sizes": 2}
+    for extra in (X[:, 1], 2.5 * X[:, 0] + 7, X @ [1e6, 1.0, 1e-6]):
+        texts = told(np.column_stack([X, extra]), **options)[1]
+        assert any("linear functions of others" in text for text in texts)
+    near = X[:, 1] + 1e-3 * rng.normal(size=80)
+    holes = np.where(rng.random((80, 3)) < 0.1, np.nan, X)
+    for others in (X, np.column_stack([X, near]), holes, X[:4], X[:2]):
+        texts = told(others, **options)[1]
+        assert not any("linear functions" in text for text in texts)
