@@ -73,14 +73,14 @@ class Graph:
 
     @classmethod
     def from_edges(cls, n_units, first, second):
-        """Return a graph from its edges, each once in either direction.
+        """Return a graph from its edges, each given once in either direction.
 
         Parameters
         ----------
         n_units : int
             Number of units.
         first, second : array-like of int of shape (n_edges,)
-            The units that each edge joins.
+            The units joined by each edge.
 
         Returns
         -------
@@ -123,11 +123,11 @@ class Graph:
         Returns
         -------
         indptr : ndarray of shape (n_units + 1,)
-            Where the neighbours of each unit begin.
+            Offsets at which the neighbours of each unit begin.
         units : ndarray of shape (2 * n_edges,)
             The neighbours.
         edges : ndarray of shape (2 * n_edges,)
-            The index of the edge that leads to each.
+            Index of the edge that leads to each neighbour.
         """
         owner = np.concatenate([self.first, self.second])
         other = np.concatenate([self.second, self.first])
@@ -136,9 +136,10 @@ class Graph:
         return indptr, other[order], order % max(self.n_edges, 1)
 
     def colours(self) -> np.ndarray:
-        """Return a colouring in which no edge joins two units of one colour.
+        """Return a colouring in which no edge joins two units of the same colour.
 
-        Two colours where the graph is bipartite; otherwise greedy, by falling degree.
+        It has two colours if the graph is bipartite; otherwise it is greedy, by
+        decreasing degree.
 
         Returns
         -------
@@ -178,14 +179,14 @@ class Graph:
         Parameters
         ----------
         units : ndarray of int of shape (n_chosen,)
-            Which units, each once.
+            Indices of the units, each once.
 
         Returns
         -------
         graph : Graph
             The graph between them.
         edges : ndarray of int
-            The index of each of its edges in this graph.
+            Index in this graph of each of its edges.
         """
         position = np.full(self.n_units, -1)
         position[units] = np.arange(len(units))
@@ -197,15 +198,15 @@ class Graph:
 
 
 def as_graph(graph):
-    """Return the graph that an argument means.
+    """Return the graph given by an argument.
 
     Parameters
     ----------
     graph : Graph, sparse matrix, array-like or networkx.Graph
         A graph; a symmetric adjacency matrix; or edges, as a list of tuples or an array
-        of shape (n_edges, 2) of numbers of units, the largest of which is the last
+        of shape (n_edges, 2) with indices of units, the largest of which is the last
         unit. Two rows of two numbers that are not tuples are a matrix. The nodes of a
-        graph of networkx are the units, by number if they are 0, 1, 2 and so on, and
+        networkx graph are the units, by number if they are 0, 1, 2 and so on, and
         otherwise in their order.
 
     Returns
@@ -274,13 +275,13 @@ def _two_colours(n_units, indptr, units):
 
 
 def grid_graph(height, width):
-    """Return the adjacency matrix of a grid, each unit joined to its four neighbours.
+    """Return the adjacency matrix of a grid, with each unit joined to four neighbours.
 
     Parameters
     ----------
     height, width : int
-        Rows and columns; the unit in row r and column c has the number
-        ``r * width + c``.
+        Numbers of rows and columns; the unit in row r and column c has the index ``r *
+        width + c``.
 
     Returns
     -------
@@ -303,7 +304,7 @@ def grid_graph(height, width):
 
 
 def complete_graph(n_units):
-    """Return the adjacency matrix of units each of which is joined to all others.
+    """Return the adjacency matrix of a complete graph.
 
     Parameters
     ----------
@@ -329,12 +330,12 @@ def complete_graph(n_units):
 
 
 def layered_graph(sizes):
-    """Return the adjacency matrix of layers, each fully joined to the next.
+    """Return the adjacency matrix of layers, each fully connected to the next.
 
     Parameters
     ----------
     sizes : sequence of int
-        Units per layer, at least two layers.
+        Number of units in each layer, for at least two layers.
 
     Returns
     -------

@@ -12,53 +12,54 @@ __all__ = ["History"]
 class History:
     """Record of a run, one entry per epoch.
 
-    A list is empty where the fits of an estimator have no such quantity.
+    A list is empty if the fits of an estimator have no such quantity.
 
     Attributes
     ----------
     solver, sampler : str
-        What has run, by name where it has one; empty for Boltzmann machines.
+        The solver and the sampler, by name if they have one; empty for Boltzmann
+        machines.
     passes : list of float
-        Visits of rows so far divided by the number of rows. The initial pass, the
-        anchor passes of vrTTEM and the second index set of fitTEM are counted.
+        Number of row visits so far, divided by the number of rows. The initial pass,
+        the anchor passes of vrTTEM and the second index set of fitTEM are counted.
     monitor_passes : list of float
-        Visits spent on measuring progress (objective and mean field), likewise.
+        The same for visits that measure progress (objective and mean field).
     n_iterations : list of int
-        Iterations (M-steps) so far.
+        Number of iterations (M-steps) so far.
     step_size : list of float
         Step gamma of the last iteration of the epoch.
     objective : list of float
-        Mean log-likelihood per row, less the penalty if the model has one. Where a
-        full pass with exact expectations has given it (EM, the anchors of vrTTEM) it
-        is over all rows, at the parameters of that pass; otherwise it is over a fixed
-        sample of rows, at the end of the epoch (2,000 rows, or a twentieth of them if
-        that is more), and over all rows once the run seems to have converged. NaN where
-        the model offers no likelihood.
+        Mean log-likelihood per row, less the penalty if the model has one. If it comes
+        from a full pass with exact expectations (EM, the anchors of vrTTEM), it is over
+        all rows, at the parameters of that pass. Otherwise it is over a fixed sample of
+        rows, at the end of the epoch (2,000 rows, or a twentieth of all rows if that is
+        more), and over all rows once the run seems to have converged. NaN if the model
+        has no likelihood.
     mean_field : list of float
-        Estimate of ``||s_bar(theta(s)) - s||^2`` at the same place, the measure
-        of convergence of Karimi and Li (Theorems 1 to 3). On a sample of the rows, or
-        with draws, an estimate without bias can be negative, where the square is small
-        beside the noise: it is 0 then.
+        Estimate of ``||s_bar(theta(s)) - s||^2`` at the same parameters, the measure of
+        convergence of Karimi and Li (Theorems 1 to 3). On a sample of the rows, or with
+        draws, the unbiased estimate can be negative if the square is small relative to
+        the noise; it is then set to 0.
     of_sample : list of bool
-        Whether these two are over a sample of the rows: those of a sample and those of
-        all rows differ, by the noise of the sample, also where nothing has changed.
+        Whether these two are over a sample of the rows. Values of a sample and of all
+        rows differ by the noise of the sample, even if nothing has changed.
     gradient_norm : list of float
         Norm of the gradient at the last iteration of the epoch, for Boltzmann
         machines.
     acceptance_rate : list of float
-        Mean acceptance of the Markov kernel, NaN for exact samplers. Where its moves
-        are learned it is that of the chains that have moved before.
+        Mean acceptance rate of the Markov transitions, NaN for exact samplers. If the
+        length of moves is learned, it is that of the chains that have moved before.
     bias : list of float
-        How far a transition of a biased Markov kernel is from one that leaves the
-        target invariant, see :class:`sktem.samplers.ULA`; NaN for others.
+        How far a biased Markov transition is from one that leaves the target invariant,
+        see :class:`sktem.samplers.ULA`; NaN for others.
     cpu_time : list of float
         Process CPU seconds since the start.
     events : collections.Counter
         How often a numerical problem was repaired: ``"infeasible"`` (proxies that no
-        data can produce, replaced for that step), ``"degenerate"`` (parts of
-        the parameters that were floored or frozen in M-steps) and what samplers
-        report; on a cluster of Dask also ``"lost workers"`` and ``"new workers"``,
-        as seen between two visits of the rows.
+        data can produce, replaced for that step), ``"degenerate"`` (parts of the
+        parameters that were floored or frozen in M-steps) and the events of samplers.
+        On a Dask cluster also ``"lost workers"`` and ``"new workers"``, as seen between
+        two visits of the rows.
     """
 
     solver: str = ""

@@ -53,7 +53,8 @@ class Batch(NamedTuple):
         ``sum_i coefficients[i] * S_i`` is an unbiased estimate of the mean of S over
         all rows (weighted, if there are weights).
     values : array-like or None
-        The rows, where they have been read; None is for the carrier to take them.
+        The rows, if they have been read; None means that they are taken from the
+        carrier.
     """
 
     rows: np.ndarray

@@ -23,7 +23,7 @@ LONGEST = 500
 class HiddenStatesDisplay:
     """States of a hidden Markov model: over a series, as a graph, and their durations.
 
-    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class HiddenStatesDisplay:
     states : ndarray of int of shape (n_rows,)
         Decoded states.
     transitions : ndarray of shape (n_states, n_states)
-        Probabilities of transitions.
+        Transition probabilities.
     durations : StateDurations
         Durations of the states.
     names : list of str
@@ -43,7 +43,7 @@ class HiddenStatesDisplay:
     axes_ : ndarray of Axes
         The panels.
     figure_ : Figure
-        Where they are.
+        The figure that contains the panels.
 
     See Also
     --------
@@ -85,18 +85,18 @@ class HiddenStatesDisplay:
         groups : array-like of shape (n_samples,), str or int, default=None
             Labels of the sequences, as in ``predict``.
         lengths : array-like of int or None, default=None
-            Numbers of rows of the sequences.
+            Number of rows of each sequence.
         covariates : array-like, str, list of str or None, default=None
             Covariates of transitions, as in ``predict``. The graph and the durations
-            are those at their means.
+            are for covariates at their means.
         sequence : int, default=0
-            Which sequence is drawn.
+            Index of the sequence to draw.
         column : int, default=0
-            Which column of it is drawn.
+            Index of its column to draw.
         names : list of str or None, default=None
             Names of the states; None takes their indices.
         panels : sequence of {"series", "transitions", "durations"}, default=all
-            What is drawn.
+            Which panels to draw.
         ax : Axes, array-like of Axes or None, default=None
             Where to draw: see :meth:`plot`.
 
@@ -133,10 +133,10 @@ class HiddenStatesDisplay:
         Parameters
         ----------
         panels : sequence of {"series", "transitions", "durations"}, default=all
-            What is drawn.
+            Which panels to draw.
         ax : Axes, array-like of Axes or None, default=None
-            None makes a figure. One Axes gives its place to the panels; an array must
-            hold one for each.
+            None creates a figure. A single Axes is replaced by the panels; an array
+            must hold one Axes per panel.
 
         Returns
         -------

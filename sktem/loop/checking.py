@@ -16,8 +16,8 @@ def check_model(
 ) -> list[str]:
     """Check a model against the expectations of solvers and samplers.
 
-    Every method that the model has is called on the given rows, and compared with what
-    it must agree with: shapes; weights with repeated rows; the gradient with finite
+    Every method of the model is called on the given rows, and its results are compared:
+    shapes with those required; weights with repeated rows; the gradient with finite
     differences; the M-step with nearby parameters, none of which may be better;
     ``project`` with itself; draws with the posterior and with the log-density;
     ``expected_statistics`` with the methods that it replaces. A few dozen rows are
@@ -28,23 +28,23 @@ def check_model(
     model : LatentModel
         The model.
     X : array-like
-        Rows of data, as the model gets them in a fit.
+        Rows of data, in the form that the model gets in a fit.
     params : object or None, default=None
-        Parameters at which to check; None starts at ``initial_params`` and does an
-        M-step.
+        Parameters at which to check; None means those after an M-step from
+        ``initial_params``.
     constrained : tuple of str, default=()
         Fields of the parameters (a named tuple) whose entries depend on each other or
-        on other fields, or are not estimated: single entries of them are not moved
+        on other fields, or are not estimated. Their entries are not moved one at a time
         when the M-step is checked.
     n_draws : int, default=200
-        Draws per row behind the Monte Carlo comparisons.
+        Number of draws per row for the Monte Carlo comparisons.
     random_state : int, default=0
         Seed.
 
     Returns
     -------
     list of str
-        The checks that were done; which ones depends on the methods of the model.
+        The checks that were done, which depend on the methods of the model.
 
     Raises
     ------

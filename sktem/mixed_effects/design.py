@@ -29,13 +29,14 @@ class MixedEffectsParams(NamedTuple):
     omega : ndarray of shape (d, d)
         Covariance of the random effects, those of occasions being last.
     sigma : ndarray of shape (2,)
-        Parameters a and b of the residual error; 0 for one that the error lacks.
+        Parameters a and b of the residual error; 0 for one that the error does not
+        have.
     numeric : ndarray of shape (k,)
         Parameters without a closed-form M-step: coefficients of parameters without
         random effect and of covariates that vary within subjects, and the logarithms of
         a and b of the combined error.
     steps : int
-        M-steps done, in units of a pass, which the annealing at the start counts.
+        Number of M-steps so far, in units of a pass, as counted by the annealing.
     """
 
     coefficients: np.ndarray

@@ -35,17 +35,17 @@ class NonlinearMixedEffectsModel(LatentModel):
     ``phi_i ~ N(C_i mu, Omega)``; or observations with their own log-density. The
     latents of a subject are its random parameters phi.
 
-    :class:`sktem.NonlinearMixedEffectsRegressor` builds and fits it. The M-step
-    of means, covariance and of a residual error with one parameter is exact. What has
-    no closed form (parameters without random effect, covariates that vary within a
-    subject, the combined error) takes a Newton step of the average of quadratic
-    surrogates; these depend on where they were made, so that the latents that are
-    averaged carry it (``annotate``).
+    :class:`sktem.NonlinearMixedEffectsRegressor` builds and fits it. The M-step is
+    exact for means, the covariance, and a residual error with one parameter. Parameters
+    without a closed form (those without random effects, covariates that vary within a
+    subject, the combined error) take a Newton step on the average of quadratic
+    surrogates. The surrogates depend on the parameters at which they were made, which
+    are therefore stored with the averaged latents (``annotate``).
 
     Parameters
     ----------
     structure : StructuralModel or callable
-        The model function ``f(psi, X)``, psi being a dict of arrays by name.
+        The model function ``f(psi, X)``, where psi is a dict of arrays by name.
     design : MixedEffectsDesign
         Coefficients, transforms and random effects.
     start : MixedEffectsParams
@@ -53,27 +53,28 @@ class NonlinearMixedEffectsModel(LatentModel):
     error : ResidualError or None
         The residual error; None with ``log_density``.
     log_density : callable or None, default=None
-        ``log_density(psi, X, y)``, the log-density of each row.
+        ``log_density(psi, X, y)`` returns the log-density of each row.
     draw : callable or None, default=None
-        ``draw(psi, X, rng)``, an observation of each row with that density.
+        ``draw(psi, X, rng)`` draws an observation for each row with that density.
     gradient : callable or None, default=None
         ``gradient(psi, X)`` returns a dict with df / dpsi by name; None means finite
         differences.
     annealing : Annealing, default=Annealing()
         Bounds on how fast variances fall at the start.
     residual_floors : array-like of shape (2,), default=(1e-6, 1e-6)
-        Least a and b of the residual error.
+        Smallest a and b of the residual error.
     least_prediction : float, default=1e-8
-        Size that predictions have at least, for the scatter of a proportional error.
+        Minimum size of predictions, for the scatter of a proportional error.
     n_jobs : int or None, default=None
         Threads of the compiled sweeps.
     numeric_units : ndarray of shape (k,) or None, default=None
-        Sizes of what parameters without a closed form change the observations by
-        noticeably, for differences and longest steps; None means ones.
+        Sizes of changes of the parameters without a closed form that change the
+        observations noticeably, for finite differences and longest steps; None means
+        ones.
     wide : ndarray of shape (d, d) or None, default=None
-        A large covariance of the random effects, in units of which those are bounded
-        whose coordinates are alike, such as a slope and an intercept far from the data;
-        None means the variances at the start.
+        A large covariance of the random effects. Random effects whose coordinates are
+        alike, such as a slope and an intercept far from the data, are bounded in units
+        of it; None means the variances at the start.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class NonlinearMixedEffectsModel(LatentModel):
 
     @property
     def floors(self) -> Floors:
-        """Least variances and residual errors."""
+        """Smallest variances and residual errors."""
         return Floors.of(self.start.omega, self.wide, self.residual_floors)
 
     def units_of_numeric(self):

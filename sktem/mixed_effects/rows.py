@@ -13,7 +13,7 @@ __all__ = ["GroupedRows", "NamedColumns", "SubjectRecords"]
 
 
 class NamedColumns:
-    """Columns of a data frame, for model functions that ask for them by name.
+    """Columns of a data frame, for model functions that refer to them by name.
 
     Parameters
     ----------

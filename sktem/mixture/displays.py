@@ -22,7 +22,7 @@ MOST_POINTS = 3000
 class ComponentDisplay:
     """Gaussian components as ellipses, one panel for each pair of columns.
 
-    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class ComponentDisplay:
     axes_ : ndarray of Axes
         One panel for each pair of columns.
     figure_ : Figure
-        Where they are.
+        The figure that contains the panels.
     ellipses_ : list of Ellipse
         The ellipses, by panel and component.
 
@@ -54,9 +54,9 @@ class ComponentDisplay:
 
     Notes
     -----
-    An ellipse has the points at ``n_std`` standard deviations of the marginal of two
-    columns; of Student-t components it is that of the scale matrix. The more weight a
-    component has, the thicker is its line.
+    An ellipse shows the points at ``n_std`` standard deviations of the marginal of two
+    columns; for Student-t components, it is that of the scale matrix. The larger the
+    weight of a component, the thicker its line.
 
     Examples
     --------
@@ -87,14 +87,14 @@ class ComponentDisplay:
         estimator : StochasticEMGaussianMixture or StochasticEMMixture
             A fitted mixture of Gaussian or Student-t components.
         X : array-like of shape (n_samples, n_features) or None, default=None
-            Rows to draw, of many some; rows with holes in a pair of columns are left
-            out of its panel.
+            Rows to draw, or a sample of them if there are many; rows with holes in a
+            pair of columns are left out of its panel.
         columns : list of int or str, or None, default=None
             Columns to draw; None means the first four.
         ax : Axes, array-like of Axes or None, default=None
             Where to draw, see :meth:`plot`.
         **kwargs : dict
-            For ``matplotlib.patches.Ellipse``.
+            Keyword arguments for ``matplotlib.patches.Ellipse``.
 
         Returns
         -------
@@ -140,11 +140,12 @@ class ComponentDisplay:
         Parameters
         ----------
         n_std : float, default=2.0
-            Standard deviations from the means to the ellipses.
+            Number of standard deviations from the means to the ellipses.
         ax : Axes, array-like of Axes or None, default=None
-            None makes a figure. One Axes is divided; of an array, each is a panel.
+            None creates a figure. A single Axes is divided; each Axes of an array is a
+            panel.
         **kwargs : dict
-            For ``matplotlib.patches.Ellipse``.
+            Keyword arguments for ``matplotlib.patches.Ellipse``.
 
         Returns
         -------
@@ -186,19 +187,19 @@ class ComponentDisplay:
 class ClassProfileDisplay:
     """Weights, probabilities of labels and means of components, as a heat map.
 
-    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
     profiles : pandas.DataFrame
-        Class profiles, as :meth:`StochasticEMMixture.class_profiles` returns them.
+        Class profiles, as returned by :meth:`StochasticEMMixture.class_profiles`.
 
     Attributes
     ----------
     axes_ : ndarray of Axes
-        One panel for probabilities, one for means, where there are any.
+        One panel for probabilities and one for means, if there are any.
     figure_ : Figure
-        Where they are.
+        The figure that contains the panels.
     images_ : list of AxesImage
         The heat maps.
 
@@ -208,8 +209,8 @@ class ClassProfileDisplay:
 
     Notes
     -----
-    Means are coloured by their distance from the mean of all components in standard
-    deviations between components, and written as they are.
+    Means are coloured by their distance from the mean of all components, in standard
+    deviations between components; the numbers shown are the means themselves.
 
     Examples
     --------
@@ -236,7 +237,7 @@ class ClassProfileDisplay:
         ax : Axes, array-like of Axes or None, default=None
             Where to draw, see :meth:`plot`.
         **kwargs : dict
-            For ``Axes.imshow``.
+            Keyword arguments for ``Axes.imshow``.
 
         Returns
         -------
@@ -251,9 +252,10 @@ class ClassProfileDisplay:
         Parameters
         ----------
         ax : Axes, array-like of Axes or None, default=None
-            None makes a figure. One Axes is divided; of an array, each is a panel.
+            None creates a figure. A single Axes is divided; each Axes of an array is a
+            panel.
         **kwargs : dict
-            For ``Axes.imshow``.
+            Keyword arguments for ``Axes.imshow``.
 
         Returns
         -------

@@ -43,8 +43,8 @@ class GaussianMixtureParams(NamedTuple):
     precisions_cholesky : ndarray
         Factors P with ``P P' = inverse covariance``, as in scikit-learn.
     degenerate : int
-        Components whose covariance was floored, or that were frozen because they had
-        lost all their data, in the M-step that gave these parameters.
+        Number of components whose covariance was floored, or that were frozen because
+        they had lost all their data, in the M-step that gave these parameters.
     """
 
     weights: np.ndarray
@@ -58,13 +58,13 @@ class GaussianMixtureModel(LatentModel):
     """Complete-data model of a Gaussian mixture.
 
     Latents are posterior probabilities or counts of draws, of shape (n, n_components).
-    The statistics are the mean over rows of ``r_k``, ``r_k x`` and ``r_k x x'``, with x
-    taken about a fixed ``centre``.
+    The statistics are the means over rows of ``r_k``, ``r_k x`` and ``r_k x x'``, with
+    x relative to a fixed ``centre``.
 
     The penalty that the M-step minimises, per row of data, is ``sum_k [delta/2 (m_k -
     m_0)' C_k^-1 (m_k - m_0) + tau/2 (log det C_k + trace(Psi C_k^-1)) - epsilon log
     w_k]``; a tied covariance has the tau term once. For unit covariances and ``m_0 =
-    0`` it is the one of Karimi and Li (2021, section IV.A).
+    0`` it is the penalty of Karimi and Li (2021, section IV.A).
 
     Parameters
     ----------
@@ -81,18 +81,18 @@ class GaussianMixtureModel(LatentModel):
     weight_concentration : float, default=0.0
         epsilon: ``w_k = (s_k + epsilon) / (1 + epsilon K)``.
     covariance_prior : array-like, float or None, default=None
-        Psi: a matrix, a diagonal or a number towards which covariances shrink.
+        Psi: a matrix, a diagonal or a number towards which covariances are shrunk.
     covariance_prior_strength : float, default=0.0
         tau: weight of Psi, as a share of the data.
     centre : ndarray of shape (n_features,) or None, default=None
-        Fixed point about which statistics and means are held; None is the origin.
-        A point among the data keeps all digits whatever their offset.
+        Fixed point relative to which statistics and means are kept; None is the origin.
+        With a point among the data, an offset of the data costs no digits.
     n_jobs : int or None, default=None
         Threads of the E-step. The result does not depend on it.
     incomplete : bool or None, default=None
-        Whether rows may have NaN for what has not been observed: solvers that remember
-        rows then also remember the parameters by which these were completed. None looks
-        for NaN in whatever is computed.
+        Whether rows may have NaN for missing values; solvers that remember rows then
+        also remember the parameters with which these were completed. None means looking
+        for NaN in every computation.
 
     Examples
     --------
@@ -320,8 +320,7 @@ class GaussianMixtureModel(LatentModel):
     def project(self, s):
         """Bring statistics back to non-negative weights and covariances.
 
-        Differences of statistics, as in vrTTEM and fitTEM, can leave the set that
-        data can produce.
+        Differences of statistics, as in vrTTEM and fitTEM, can leave the feasible set.
         """
         parts, left = projected_moments(self.covariance_type, self.split(s), 1.0)
         return (np.concatenate([np.ravel(part) for part in parts]) if left else s), left

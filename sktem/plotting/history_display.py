@@ -32,9 +32,9 @@ TITLES = {
 
 
 class HistoryDisplay:
-    """Curves of the record of a run.
+    """Curves from the record of a run.
 
-    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class HistoryDisplay:
     axes_ : ndarray of Axes
         One panel for each trace.
     figure_ : Figure
-        Where they are.
+        The figure that contains the panels.
 
     See Also
     --------
@@ -79,10 +79,10 @@ class HistoryDisplay:
         Parameters
         ----------
         estimator : estimator
-            One with a ``history_``.
+            An estimator with a ``history_``.
         traces : list of str or None, default=None
             Entries of the history, for example ``"objective"``; None means all that
-            hold a number.
+            hold numbers.
         x : {"passes", "n_iterations", "cpu_time"}, default="passes"
             The quantity on the horizontal axis.
         name : str or None, default=None
@@ -90,7 +90,7 @@ class HistoryDisplay:
         ax : Axes, array-like of Axes or None, default=None
             Where to draw: see :meth:`plot`.
         **kwargs : dict
-            For ``Axes.plot``.
+            Keyword arguments for ``Axes.plot``.
 
         Returns
         -------
@@ -120,15 +120,15 @@ class HistoryDisplay:
         Parameters
         ----------
         traces : list of str or None, default=None
-            Entries of the history; None means all that hold a number.
+            Entries of the history; None means all that hold numbers.
         x : {"passes", "n_iterations", "cpu_time"}, default="passes"
             The quantity on the horizontal axis.
         ax : Axes, array-like of Axes or None, default=None
-            None makes a figure. One Axes gives its place to the panels. An array must
-            hold one for each trace; ``axes_`` of another display puts two runs into
-            the same panels.
+            None creates a figure. A single Axes is replaced by the panels. An array
+            must hold one Axes per trace; ``axes_`` of another display puts two runs
+            into the same panels.
         **kwargs : dict
-            For ``Axes.plot``.
+            Keyword arguments for ``Axes.plot``.
 
         Returns
         -------

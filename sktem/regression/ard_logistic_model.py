@@ -85,16 +85,16 @@ class WholeData:
 class ARDLogisticModel(LatentModel):
     """Labels by a logistic regression with ``beta_j ~ N(0, 1 / theta_j^2)``.
 
-    The latents are the intercept and the coefficients, the statistics their mean
-    squares, and the M-step is ``1 / theta_j^2 = E(beta_j^2)``: the variance of what is
-    not relevant goes to zero. A variance falls by a tenth per step at most, so that
-    chains which have not yet found a coefficient do not lose it; where it settles does
-    not depend on that.
+    The latents are the intercept and the coefficients, the statistics are their mean
+    squares, and the M-step is ``1 / theta_j^2 = E(beta_j^2)``: the variances of
+    irrelevant coefficients go to zero. A variance falls by at most a tenth per step, so
+    that chains that have not yet found a coefficient do not lose it; the limit does not
+    depend on this.
 
     Parameters
     ----------
     largest_variance : float, default=inf
-        What no variance of a coefficient goes beyond.
+        Upper bound of the variances of the coefficients.
 
     References
     ----------

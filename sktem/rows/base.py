@@ -32,29 +32,29 @@ class Rows(ABC):
     """Rows that need not fit in memory.
 
     A source is a sequence of *pieces*, such as files or chunks, each of which gives
-    arrays of rows when it is read. An adapter defines :meth:`piece`, and the
-    attributes below where they are not as here. What users pass to ``fit`` becomes
-    rows by :func:`sktem.rows.as_rows`; for another
-    source, write a subclass and pass an instance.
+    arrays of rows when it is read. An adapter defines :meth:`piece`, and those of the
+    attributes below that differ from the defaults. :func:`sktem.rows.as_rows` converts
+    what users pass to ``fit``; for another source, write a subclass and pass an
+    instance.
 
     Attributes
     ----------
     n_rows : int or None
-        Number of rows; None if it is known only after a pass.
+        Number of rows; None if it becomes known only after a pass.
     names : list of str or None
         Names of the columns.
     n_pieces : int
         Number of pieces. Passes of the stochastic solvers read them in a random order.
     can_take : bool
         Whether :meth:`take` reads single rows in a time that does not depend on the
-        number of all rows.
+        total number of rows.
     can_read_twice : bool
         Whether a second pass can begin before the first has ended.
     is_remote : bool
-        Whether functions of rows are sent to where the rows are.
+        Whether functions are sent to the rows, rather than rows to the functions.
     coded : dict
-        Functions that make numbers of the columns of a data frame or a table that may
-        be text, by index.
+        For columns of a data frame or table that may be text, by index: functions that
+        convert them to numbers.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Rows(ABC):
         Parameters
         ----------
         index : int
-            Which piece.
+            Index of the piece.
 
         Returns
         -------
@@ -98,7 +98,7 @@ class Rows(ABC):
         Parameters
         ----------
         index : int
-            Which piece.
+            Index of the piece.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class Rows(ABC):
 
     @property
     def dtype(self) -> np.dtype:
-        """Type of the numbers, as far as the first rows show it."""
+        """Type of the numbers, as inferred from the first rows."""
         return self._first_rows().dtype
 
     def _first_rows(self):
@@ -130,7 +130,8 @@ class Rows(ABC):
         Parameters
         ----------
         size : int or None, default=None
-            Rows of each block but the last. None: those of the memory budget.
+            Number of rows of each block except the last. None means as many as the
+            memory budget allows.
 
         Yields
         ------
@@ -147,7 +148,7 @@ class Rows(ABC):
                 yield from chunks
 
     def take(self, indices: np.ndarray) -> np.ndarray:
-        """Return chosen rows, where ``can_take`` says that it is possible.
+        """Return chosen rows, if ``can_take``.
 
         Parameters
         ----------
@@ -162,7 +163,7 @@ class Rows(ABC):
         raise TypeError(f"{type(self).__name__} reads rows in order only")
 
     def columns_named(self, names: list[str]) -> Rows:
-        """Return the columns of some names.
+        """Return the columns with given names.
 
         Parameters
         ----------
@@ -178,7 +179,7 @@ class Rows(ABC):
         return ColumnRows(self, [known.index(name) for name in names])
 
     def is_text(self, column: int) -> bool:
-        """Return whether a column may hold labels that are text.
+        """Return whether a column may hold text labels.
 
         Parameters
         ----------
@@ -193,14 +194,15 @@ class Rows(ABC):
         return True
 
     def answers(self, function: Callable, check=None, allow_nan=False) -> Any:
-        """Return answers about rows, not computed yet, where rows are remote.
+        """Return lazy results for remote rows.
 
         Parameters
         ----------
         function : callable
             Returns an array with an entry for each row.
         check : callable or None, default=None
-            Called with the rows first; raises ValueError for what is not allowed.
+            Called first with the rows; raises ValueError for values that are not
+            allowed.
         allow_nan : bool, default=False
             Whether NaN is allowed.
 
@@ -259,7 +261,7 @@ class Carrier(Protocol):
 
     @property
     def is_remote(self) -> bool:
-        """Whether functions of rows are sent to where the rows are."""
+        """Whether functions are sent to the rows, rather than rows to the functions."""
 
     @property
     def can_take(self) -> bool:
@@ -322,14 +324,14 @@ def can_repeat(X) -> bool:
 
 
 def repeat_rows(X, count: int):
-    """Repeat each row, so that the copies of a row follow each other.
+    """Repeat each row, with the copies of a row next to each other.
 
     Parameters
     ----------
     X : ndarray or object with a method ``repeat(count)``
         Rows.
     count : int
-        Copies of each row.
+        Number of copies of each row.
 
     Returns
     -------

@@ -27,8 +27,8 @@ __all__ = [
 def as_rows(X) -> Rows:
     """Return an object that reads X block by block, again on every pass.
 
-    Estimators that read rows call it themselves. It makes a difference for an array
-    in memory, which they would take as it is.
+    Estimators that read rows call this function themselves. Calling it makes a
+    difference only for arrays in memory, which they would otherwise use directly.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def as_rows(X) -> Rows:
         An array or memory map; a sequence of chunks; a function that returns a new
         iterator of chunks at each call; a path, folder or glob pattern of Parquet or
         ``.npy`` files, or a list of paths; a pyarrow Table or Dataset, a polars
-        LazyFrame, a DuckDB relation or whatever else has ``__arrow_c_stream__`` and
-        can be read again; a zarr or h5py array; a Dask array or data frame; an instance
-        of :class:`Rows`.
+        LazyFrame, a DuckDB relation or anything else that has ``__arrow_c_stream__``
+        and can be read again; a zarr or h5py array; a Dask array or data frame; an
+        instance of :class:`Rows`.
 
     Returns
     -------

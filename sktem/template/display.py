@@ -45,11 +45,11 @@ class Canvas(NamedTuple):
 class TemplateDisplay:
     """Pictures of fitted deformable templates.
 
-    Make it by :meth:`from_estimator`; all parameters are kept as attributes, and
-    :meth:`plot` draws them in another way without computing anything again. Images of
-    one axis are drawn as curves; of those with three axes, the middle slice across the
-    first axis is shown. Colours go from the least to the largest value of the templates
-    (and of given images).
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes, and
+    :meth:`plot` can draw them in another way without recomputing anything. Images with
+    one axis are drawn as curves; for images with three axes, the middle slice across
+    the first axis is shown. Colours range from the smallest to the largest value of the
+    templates (and of given images).
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class TemplateDisplay:
     axes_ : ndarray of Axes
         The panels of the last drawing.
     figure_ : Figure
-        Where they are.
+        The figure that contains the panels.
 
     See Also
     --------
@@ -91,9 +91,9 @@ class TemplateDisplay:
 
     Notes
     -----
-    The orange lattice is a square one on the template, carried along: on its lines one
-    of the coordinates of ``x - Phi(x)`` is constant. Where it crosses itself, the
-    deformation folds.
+    The orange lattice is square on the template and is warped along with it: on each of
+    its lines, one of the coordinates of ``x - Phi(x)`` is constant. Where it crosses
+    itself, the deformation folds.
 
     Examples
     --------
@@ -144,20 +144,21 @@ class TemplateDisplay:
         Parameters
         ----------
         estimator : DeformableTemplateEstimator or DeformableTemplateClassifier
-            A fitted estimator; of a classifier the templates of all classes are shown.
+            A fitted estimator; for a classifier, the templates of all classes are
+            shown.
         X : array-like of shape (n_images, n_pixels) or (n_images, ...), \
                 default=None
-            A few images, for their residuals. An image is explained by its most
-            probable template, that of the predicted class for a classifier.
+            A few images, to show their residuals. An image is explained by its most
+            probable template; for a classifier, by that of the predicted class.
         kind : {"templates", "modes", "samples", "residuals"} or None, default=None
             The first drawing: see :meth:`plot`. None means "residuals" if images are
             given, else "templates".
         n_modes : int, default=3
             Number of principal deformations.
         deviations : array-like of float, default=(-2, 0, 2)
-            Where along them, in standard deviations.
+            Positions along them, in standard deviations.
         n_samples : int, default=10
-            Number of samples (of each class for a classifier).
+            Number of samples (for a classifier, of each class).
         noise : bool, default=False
             Whether samples have noise.
         component : int, default=0
@@ -196,10 +197,10 @@ class TemplateDisplay:
         component : int, default=0
             Index of the template whose deformations "modes" shows.
         cmap : str or Colormap, default="gray"
-            Colours of images; differences are blue and red.
+            Colours of images; differences are shown in blue and red.
         ax : Axes, array-like of Axes or None, default=None
-            None makes a figure. One Axes gives its place to the panels. An array must
-            hold one for each panel.
+            None creates a figure. A single Axes is replaced by the panels. An array
+            must hold one Axes per panel.
 
         Returns
         -------

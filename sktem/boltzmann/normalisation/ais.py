@@ -60,12 +60,12 @@ class AISResult:
     Attributes
     ----------
     value : float
-        The estimate; the exponential of it is unbiased.
+        The estimate; its exponential is unbiased.
     standard_error : float
-        Of the value, by the delta method; NaN for a single run. It means little where
-        the effective sample size is small.
+        Standard error of the value, by the delta method; NaN for a single run. It means
+        little if the effective sample size is small.
     effective_sample_size : float
-        Runs of equal weight that are worth as much.
+        Number of equally weighted runs that are worth as much.
     n_runs, n_temperatures : int
         Size of the calculation; zero for an exact value.
     """
@@ -99,15 +99,15 @@ def annealed_importance_sampling(
     rng : numpy.random.Generator
         Source of randomness.
     n_runs : int, default=100
-        Independent runs.
+        Number of independent runs.
     n_temperatures : int, default=1000
-        Steps of each.
+        Number of steps of each run.
     schedule : {"adaptive", "linear"} or array-like, default="adaptive"
-        How the inverse temperatures lie; an array holds them, rising from 0 to 1.
+        Spacing of the inverse temperatures; an array holds them, rising from 0 to 1.
     verbose : int, default=0
-        Whether to print how far the runs are.
+        Whether to print the progress of the runs.
     seconds : float, default=0
-        Least time between two printed lines.
+        Minimum time between two printed lines.
 
     Returns
     -------

@@ -65,13 +65,13 @@ class PartitionBracket:
     Attributes
     ----------
     value, standard_error : float
-        Bennett's estimate from both, and its error; where the states of the machine
-        are not all of its parts, those of the forward estimate.
+        Bennett's estimate from both, and its error. If the states of the machine do not
+        cover all of its parts, those of the forward estimate.
     forward, reverse : AISResult
         The estimates from independent units and from states of the machine.
     least : float, default=-inf
-        The logarithm of the sum over these states, which no value is below by more
-        than two standard errors.
+        The logarithm of the sum over these states. No value is below it by more than
+        two standard errors.
     """
 
     value: float
@@ -107,12 +107,12 @@ class PartitionBracket:
 
     @property
     def n_runs(self) -> int:
-        """Runs from each end."""
+        """Number of runs from each end."""
         return self.forward.n_runs
 
     @property
     def n_temperatures(self) -> int:
-        """Steps of each run."""
+        """Number of steps of each run."""
         return self.forward.n_temperatures
 
     @property
@@ -148,7 +148,7 @@ class PartitionBracket:
 
     @property
     def doubt(self) -> str:
-        """Reason not to trust the estimate, empty if there is none."""
+        """Reason not to trust the estimate; empty if there is none."""
         if self.least >= max(self.value, _bound(self.forward, self.rule.disagreement)):
             return (
                 "the runs have missed states that chains of the machine are in, which "
@@ -206,18 +206,18 @@ def bracket_log_partition(
     params : ndarray of shape (n_parameters,)
         Its parameters.
     chains : ndarray
-        Chains of the model, independent draws from it as nearly as possible; one for
+        Chains of the model, as close to independent draws from it as possible; one for
         each reverse run.
     rng : numpy.random.Generator
         Source of randomness.
     n_runs : int, default=100
-        Forward runs.
+        Number of forward runs.
     n_temperatures : int, default=1000
-        Steps of each run.
+        Number of steps of each run.
     schedule : {"adaptive", "linear"} or array-like, default="adaptive"
-        How the inverse temperatures lie; an array holds them, rising from 0 to 1.
+        Spacing of the inverse temperatures; an array holds them, rising from 0 to 1.
     verbose : int, default=0
-        Whether to print how far the runs are.
+        Whether to print the progress of the runs.
 
     Returns
     -------

@@ -13,7 +13,7 @@ __all__ = ["IndividualCurve", "individual_curves"]
 
 
 class IndividualCurve(NamedTuple):
-    """Observations of a subject and the curves that are predicted for it.
+    """Observations of a subject and the curves predicted for it.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class IndividualCurve(NamedTuple):
     population : ndarray of shape (n_points,)
         Predictions with random effects of zero.
     kind : int or None, default=None
-        CMT of the observations, of records with several kinds of them.
+        CMT of the observations, for records with several kinds of them.
     """
 
     label: Any
@@ -51,11 +51,11 @@ def individual_curves(
     subjects=None,
     n_points=100,
 ):
-    """Predict the curves of subjects between their first and last time.
+    """Predict the curves of subjects from the first to the last time.
 
-    All other columns of X are carried forward from the last row of the subject before
-    (for times before the first row, back from it). Curves of records have the doses of
-    the subject, and the covariates of its next record.
+    All other columns of X are carried forward from the previous row of the subject (or
+    backward from the first row, for times before it). Curves of records have the doses
+    of the subject, and the covariates of its next record.
 
     Parameters
     ----------
@@ -66,21 +66,23 @@ def individual_curves(
     y : array-like of shape (n_rows,) or None, default=None
         Observations; rows where it is NaN are left out. None with records.
     groups : array-like of shape (n_rows,) or None, default=None
-        Subjects, all of which ``fit`` has seen. None with records.
+        Subjects, all of them seen in ``fit``. None with records.
     events : Doses, data frame, dict or None, default=None
         Doses of the subjects, as in ``fit``.
     time : str, int or None, default=None
-        Column along which curves run; None means the last input of a model of the
+        Column along which curves are drawn; None means the last input of a model of the
         library, or the only column.
     subjects : array-like or None, default=None
-        Labels of the subjects that are wanted; None means all.
+        Labels of the subjects to predict; None means all.
     n_points : int, default=100
-        Times of each curve, from the first to the last of all rows or records.
+        Number of times of each curve, from the first to the last of all rows or
+        records.
 
     Returns
     -------
     list of IndividualCurve
-        One per subject, of records one for each kind of its observations but events.
+        One per subject; for records, one for each kind of its observations except
+        events.
 
     Raises
     ------

@@ -30,26 +30,26 @@ MOST_TIMES, MOST_BINS, LEAST_ROWS = 12, 10, 15
 
 
 class VisualPredictiveCheck(NamedTuple):
-    """Percentiles of observations and of simulated ones by bins of time.
+    """Percentiles of observed and simulated data in bins of time.
 
     Attributes
     ----------
     quantiles : ndarray of shape (n_quantiles,)
         Which percentiles, as shares.
     edges : ndarray of shape (n_bins + 1,)
-        Where bins begin and end.
+        Edges of the bins.
     centres : ndarray of shape (n_bins,)
         Mean time of the rows in a bin.
     counts : ndarray of int of shape (n_bins,)
-        Rows in a bin.
+        Number of rows in each bin.
     observed : ndarray of shape (n_quantiles, n_bins)
         Percentiles of the observations.
     lower, median, upper : ndarray of shape (n_quantiles, n_bins)
-        Band and middle of the same percentiles of simulated data.
+        Band and median of the same percentiles of simulated data.
     level : float
         Probability of each band.
     time, values : ndarray of shape (n_rows,)
-        The observations in a bin, corrected if ``prediction_corrected``.
+        The observations in the bins, corrected if ``prediction_corrected``.
     prediction_corrected : bool
         Whether values were scaled to the typical prediction in their bin.
     """
@@ -76,14 +76,14 @@ def bin_times(time, bins="auto"):
     time : ndarray of shape (n_rows,)
         Times.
     bins : int, array-like or "auto", default="auto"
-        Number of bins with about as many rows each (fewer if there are not as many
+        Number of bins with about equally many rows (fewer bins if there are not as many
         distinct times), or their edges. "auto" gives each of up to 12 distinct times
-        its own, and else makes 10 bins or fewer.
+        its own bin, and otherwise makes 10 bins or fewer.
 
     Returns
     -------
     edges : ndarray of shape (n_bins + 1,)
-        Edges; those that are not given lie in the middle between times.
+        Edges; unless given, they are midway between times.
     bin_indices : ndarray of int of shape (n_rows,)
         Bin of each row, -1 outside given edges. A time on an edge is in the bin above,
         one on the last edge in the last bin.
@@ -91,7 +91,7 @@ def bin_times(time, bins="auto"):
     Raises
     ------
     ValueError
-        If ``bins`` is none of these, or a bin between given edges has no row.
+        If ``bins`` is none of these, or a bin between given edges is empty.
 
     Examples
     --------
@@ -220,31 +220,31 @@ def visual_predictive_check(
 ):
     """Compare percentiles of observations with those of simulated data sets.
 
-    Under the model, and at each bin and percentile, the band holds the percentile of
-    the observations with probability ``level``, but for what the fit has taken from
-    them. If data sets are few, it is wide. Of events the times are compared, by
-    :func:`kaplan_meier_check`.
+    Under the model, in each bin and for each percentile, the band contains the
+    percentile of the observations with probability ``level``, apart from the effect of
+    fitting to them. With few data sets it is wide. For events,
+    :func:`kaplan_meier_check` compares the times.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator with a residual error.
     X : array-like of shape (n_rows, n_features) or Records
-        Inputs and covariates, or records with their observations. Where some of these
-        are bounds, all values beyond the strictest of their limits are at that limit,
-        observed and simulated ones.
+        Inputs and covariates, or records with their observations. If some of these are
+        bounds, all observed and simulated values beyond the strictest limit are set to
+        that limit.
     y : array-like of shape (n_rows,) or None, default=None
         Observations; rows where it is NaN are left out. None with records.
     groups : array-like of shape (n_rows,) or None, default=None
-        Subjects, also new ones; None only for a model without random effects.
+        Subjects, which may be new ones; None only for a model without random effects.
     events : Doses, data frame, dict or None, default=None
         Doses of the subjects, as in ``fit``.
     kind : int, list of int or None, default=None
-        CMT of the observations that are compared; a list, of those measured on the same
-        scale. None means all, where there is one besides events.
+        CMT of the observations to compare; a list for several that are measured on the
+        same scale. None means all, if there is only one besides events.
     time : str, int or None, default=None
-        Column that is binned; None means the last input of a model of the library, or
-        the only column.
+        Column to bin; None means the last input of a model of the library, or the only
+        column.
     bins : int, array-like or "auto", default="auto"
         As in :func:`bin_times`; rows outside given edges are left out.
     quantiles : array-like of float, default=(0.05, 0.5, 0.95)
@@ -252,13 +252,13 @@ def visual_predictive_check(
     level : float, default=0.9
         Probability of each band.
     n_simulations : int, default=500
-        Simulated data sets, at least ``2 / (1 - level) - 1``.
+        Number of simulated data sets, at least ``2 / (1 - level) - 1``.
     prediction_corrected : bool, default=False
-        Whether to scale observations and simulations to the typical prediction of
-        their bin, see :func:`prediction_factors`: for rows of one bin that have other
-        doses, covariates or times.
+        Whether to scale observations and simulations to the typical prediction of their
+        bin, see :func:`prediction_factors`. It is meant for bins whose rows have
+        different doses, covariates or times.
     lower_bound : float, default=0.0
-        Least value that an observation can have, for this correction.
+        Smallest value that an observation can have, for this correction.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
 
@@ -270,9 +270,9 @@ def visual_predictive_check(
     Raises
     ------
     ValueError
-        For quantiles or levels outside (0, 1), too few simulations, wrong bins, a model
-        with ``log_density`` and without ``draw``, observations of several CMT without
-        ``kind``, or events.
+        If quantiles or the level are outside (0, 1), there are too few simulations,
+        bins are invalid, the model has a ``log_density`` but no ``draw``, observations
+        have several CMT and there is no ``kind``, or observations are events.
 
     Examples
     --------

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class PopulationResiduals(NamedTuple):
-    """Residuals about the marginal distribution of the observations, by simulation.
+    """Residuals relative to the marginal distribution of observations, by simulation.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class PopulationResiduals(NamedTuple):
 def individual_residuals(estimator, X, y=None, groups=None, *, events=None):
     """Return individual weighted residuals (IWRES).
 
-    ``(y - f) / g(f)`` with f predicted from the modes of the random effects; for the
-    exponential error ``(log y - log f) / a``. Where the observations of a subject are
-    few, modes follow them and residuals are too small (shrinkage).
+    They are ``(y - f) / g(f)`` with f predicted from the modes of the random effects;
+    for the exponential error ``(log y - log f) / a``. If a subject has few
+    observations, the modes follow them and residuals are too small (shrinkage).
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ def individual_residuals(estimator, X, y=None, groups=None, *, events=None):
     X : array-like of shape (n_rows, n_features) or Records
         Inputs and covariates, or records with their observations.
     y : array-like of shape (n_rows,) or None, default=None
-        Observations (None with records), NaN where there is none.
+        Observations, NaN where there is none; None with records.
     groups : array-like of shape (n_rows,) or None, default=None
-        Subjects, all of which ``fit`` has seen; None only for a model without random
+        Subjects, all of them seen in ``fit``; None only for a model without random
         effects.
     events : Doses, data frame, dict or None, default=None
         Doses of the subjects, as in ``fit``.
@@ -65,12 +65,12 @@ def individual_residuals(estimator, X, y=None, groups=None, *, events=None):
     Returns
     -------
     ndarray of shape (n_rows,)
-        Residuals, NaN where there is no observation, or a bound of it.
+        Residuals, NaN where there is no observation, or only a bound.
 
     Raises
     ------
     ValueError
-        For a model with ``log_density``, or unknown subjects.
+        If the model has a ``log_density``, or subjects are unknown.
 
     Examples
     --------
@@ -117,29 +117,28 @@ def population_residuals(
 ):
     """Compare each subject with simulated ones (NPDE).
 
-    The observations of a subject and of its simulated copies are made uncorrelated by
-    the Cholesky factor of their common covariance, rows in the given order. The share
-    of copies below the observation (ties, and the place among the copies, by chance)
-    is uniform under the model for any number of simulations, because observations are
-    among those from which mean and covariance are taken; the normal quantile of it is
-    the NPDE.
+    The observations of a subject and of its simulated copies are decorrelated by the
+    Cholesky factor of their common covariance, with rows in the given order. The share
+    of copies below the observation (with ties, and the place among the copies,
+    randomised) is uniform under the model for any number of simulations, because mean
+    and covariance include the observations themselves. The NPDE is its normal quantile.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator with a residual error.
     X : array-like of shape (n_rows, n_features) or Records
-        Inputs and covariates, or records with their observations, all of which are
-        residuals then. In place of a bound (CENS) a draw beyond it is compared, given
-        the observations of the subject.
+        Inputs and covariates, or records with their observations, all of which then
+        have a residual. In place of a bound (CENS), a draw beyond it, given the
+        observations of the subject, is compared.
     y : array-like of shape (n_rows,) or None, default=None
-        Observations (None with records), NaN where there is none.
+        Observations, NaN where there is none; None with records.
     groups : array-like of shape (n_rows,) or None, default=None
-        Subjects, also new ones; None only for a model without random effects.
+        Subjects, which may be new ones; None only for a model without random effects.
     events : Doses, data frame, dict or None, default=None
         Doses of the subjects, as in ``fit``.
     n_simulations : int, default=1000
-        Copies of each subject, more than a subject has rows.
+        Number of copies of each subject, more than a subject has rows.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
 
@@ -147,13 +146,13 @@ def population_residuals(
     -------
     PopulationResiduals
         Means, weighted residuals and NPDE; NaN where there is no observation, and for
-        events, whose times :func:`kaplan_meier_check` compares.
+        events, whose times are compared by :func:`kaplan_meier_check`.
 
     Raises
     ------
     ValueError
-        With too few simulations, simulated values that do not vary, or a model with
-        ``log_density`` and without ``draw``.
+        If there are too few simulations, simulated values do not vary, or the model has
+        a ``log_density`` but no ``draw``.
 
     References
     ----------

@@ -27,7 +27,7 @@ NODES = 10
 
 
 class KaplanMeierCheck(NamedTuple):
-    """Share of subjects without an event, of the data and of simulated ones.
+    """Share of subjects without an event, in the data and in simulated data.
 
     Attributes
     ----------
@@ -36,11 +36,11 @@ class KaplanMeierCheck(NamedTuple):
     observed : ndarray of shape (n_times,)
         Kaplan-Meier estimate of the data.
     lower, median, upper : ndarray of shape (n_times,)
-        Band and middle of the same of simulated data.
+        Band and median of the estimates of simulated data.
     level : float
         Probability of the band at each time.
     ends : ndarray of shape (n_subjects,)
-        Time of the first event of each subject, or of the end of its observation.
+        Time of the first event of each subject, or end of its observation.
     happened : ndarray of bool of shape (n_subjects,)
         Whether it is an event.
     """
@@ -77,35 +77,35 @@ def kaplan_meier_check(
 ):
     """Compare times to events with those of simulated data sets.
 
-    A visual predictive check of events. Of repeated ones, the first of each subject
-    counts. Simulated subjects have the doses and covariates of the observed ones, and
-    are followed to the end of their observation; where an event was the last that is
-    known of a subject, to an end that is drawn from those of the others (their own
-    Kaplan-Meier estimate). Doses that were planned for the time after such an event
-    have to be among the records.
+    This is a visual predictive check for events. With repeated events, the first one of
+    each subject counts. Simulated subjects have the doses and covariates of the
+    observed ones, and are followed to the end of their observation. If an event was the
+    last that is known about a subject, the end is drawn from those of the others (from
+    the Kaplan-Meier estimate of the ends). Doses planned for the time after such an
+    event have to be among the records.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
-        A fitted estimator with events, as by the ``hazards`` of
+        A fitted estimator with events, such as by the ``hazards`` of
         :class:`sktem.compartments.Responses`.
     X : array-like of shape (n_rows, n_features) or Records
         Records with their observations, or inputs and covariates.
     y : array-like of shape (n_rows,) or None, default=None
         Observations. None with records.
     groups : array-like of shape (n_rows,) or None, default=None
-        Subjects, also new ones. None with records.
+        Subjects, which may be new ones. None with records.
     events : Doses, data frame, dict or None, default=None
         Doses of the subjects, as in ``fit``.
     kind : int or None, default=None
         CMT of the events; None means the only one there is.
     n_times : int, default=50
-        Times at which estimates are compared, and up to which it is simulated whether
-        an event has happened.
+        Number of times at which estimates are compared, and up to which it is simulated
+        whether an event has happened.
     level : float, default=0.9
         Probability of the band.
     n_simulations : int, default=200
-        Simulated data sets, at least ``2 / (1 - level) - 1``.
+        Number of simulated data sets, at least ``2 / (1 - level) - 1``.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
 
@@ -117,8 +117,8 @@ def kaplan_meier_check(
     Raises
     ------
     ValueError
-        For a level outside (0, 1), too few simulations, or without events of one kind
-        whose times are known.
+        If the level is outside (0, 1), there are too few simulations, or there are no
+        events of one kind whose times are known.
 
     References
     ----------

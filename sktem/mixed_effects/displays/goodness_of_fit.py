@@ -17,12 +17,12 @@ SIZE = (3.4, 3.0)
 class GoodnessOfFitDisplay:
     """Observations against predictions, and weighted residuals, on one page.
 
-    Make it by :meth:`from_estimator`. The parameter is kept as attribute.
+    Create it with :meth:`from_estimator`. The parameter is stored as an attribute.
 
     Parameters
     ----------
     table : DataFrame
-        What :func:`sktem.evaluation.output_table` returns.
+        The table returned by :func:`sktem.evaluation.output_table`.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class GoodnessOfFitDisplay:
         residuals against time (or the individual prediction) and against normal
         quantiles.
     figure_ : Figure
-        Where they are.
+        The figure that contains the panels.
 
     See Also
     --------
@@ -65,13 +65,13 @@ class GoodnessOfFitDisplay:
         estimator : NonlinearMixedEffectsRegressor
             A fitted estimator with a residual error.
         kind : int, list of int or None, default=None
-            CMT of the observations that are shown; a list, of those measured on the
-            same scale. None means all, where there is one besides events and ordinal
-            scores, whose predictions are no means.
+            CMT of the observations to show; a list for several that are measured on the
+            same scale. None means all, if there is only one besides events and ordinal
+            scores, whose predictions are not means.
         ax : Axes, array-like of Axes or None, default=None
             Where to draw, see :meth:`plot`.
         scatter_kwargs : dict or None, default=None
-            For ``Axes.scatter``.
+            Keyword arguments for ``Axes.scatter``.
 
         Returns
         -------
@@ -89,10 +89,10 @@ class GoodnessOfFitDisplay:
         Parameters
         ----------
         ax : Axes, array-like of Axes or None, default=None
-            None makes a figure. One Axes gives its place to the panels. An array must
-            hold four.
+            None creates a figure. A single Axes is replaced by the panels. An array
+            must hold four.
         scatter_kwargs : dict or None, default=None
-            For ``Axes.scatter``.
+            Keyword arguments for ``Axes.scatter``.
 
         Returns
         -------

@@ -18,7 +18,7 @@ COLUMNS, SIZE = 4, (2.5, 1.9)
 class IndividualFitDisplay:
     """A panel for each subject: observations, its curve, and that of the population.
 
-    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class IndividualFitDisplay:
     axes_ : ndarray of Axes
         One panel for each subject.
     figure_ : Figure
-        Where they are.
+        The figure that contains the panels.
     scatters_ : list of PathCollection
         Observations.
     individual_lines_, population_lines_ : list of Line2D
@@ -87,22 +87,23 @@ class IndividualFitDisplay:
         y : array-like of shape (n_rows,) or None, default=None
             Observations; rows where it is NaN are left out. None with records.
         groups : array-like of shape (n_rows,) or None, default=None
-            Subjects, of which ``fit`` must have seen the shown ones. None with records.
+            Subjects; those shown must have been seen in ``fit``. None with records.
         events : Doses, data frame, dict or None, default=None
             Doses of the subjects, as in ``fit``.
         time : str, int or None, default=None
-            Column along which curves run; None means the last input of a model of the
-            library, or the only column.
+            Column along which curves are drawn; None means the last input of a model of
+            the library, or the only column.
         subjects : array-like or None, default=None
-            Labels of the subjects that are shown; None means the first ``n_subjects``.
+            Labels of the subjects to show; None means the first ``n_subjects``.
         n_subjects : int, default=12
-            How many are shown if ``subjects`` does not say which.
+            Number of subjects to show if ``subjects`` is None.
         n_points : int, default=100
-            Times of each curve.
+            Number of times of each curve.
         ax : Axes, array-like of Axes or None, default=None
             Where to draw, see :meth:`plot`.
         scatter_kwargs, line_kwargs : dict or None, default=None
-            For ``Axes.scatter``, and for ``Axes.plot`` of the individual curves.
+            Keyword arguments for ``Axes.scatter``, and for ``Axes.plot`` of the
+            individual curves.
 
         Returns
         -------
@@ -124,15 +125,16 @@ class IndividualFitDisplay:
         )
 
     def plot(self, *, ax=None, scatter_kwargs=None, line_kwargs=None):
-        """Draw a panel for each subject, all of a kind with the same limits.
+        """Draw a panel for each subject, with the same limits for all of a kind.
 
         Parameters
         ----------
         ax : Axes, array-like of Axes or None, default=None
-            None makes a figure. One Axes gives its place to the panels. An array must
-            hold one for each subject.
+            None creates a figure. A single Axes is replaced by the panels. An array
+            must hold one Axes per subject.
         scatter_kwargs, line_kwargs : dict or None, default=None
-            For ``Axes.scatter``, and for ``Axes.plot`` of the individual curves.
+            Keyword arguments for ``Axes.scatter``, and for ``Axes.plot`` of the
+            individual curves.
 
         Returns
         -------

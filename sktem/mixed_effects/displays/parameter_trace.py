@@ -24,7 +24,7 @@ MARKS = {ANNEALED: ":", FALLING: "--", AVERAGED: "-"}
 class ParameterTraceDisplay:
     """Estimates after each epoch, with the phases of the fit.
 
-    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class ParameterTraceDisplay:
     estimates : dict of float or None, default=None
         Where the fit ended; None draws no line there.
     phases : list of (str, int) or None, default=None
-        The event ("annealing ends", "steps fall", "average begins"), and
-        after which epoch.
+        The events ("annealing ends", "steps fall", "average begins"), and the epochs
+        after which they happen.
     name : str or None, default=None
         Name of the run in the legend.
 
@@ -43,7 +43,7 @@ class ParameterTraceDisplay:
     axes_ : ndarray of Axes
         One panel for each parameter.
     figure_ : Figure
-        Where they are.
+        The figure that contains the panels.
     lines_ : list of Line2D
         The paths.
 
@@ -54,9 +54,9 @@ class ParameterTraceDisplay:
     Notes
     -----
     Population values are on the natural scale. In the burn-in, where steps are 1,
-    estimates wander about the solution by as much as the draws make them; where steps
-    have fallen they should settle, and those after the last mark are averaged. A path
-    that still has a slope there has not converged.
+    estimates fluctuate around the solution because of the noise of the draws. When
+    steps have fallen they should settle, and those after the last mark are averaged. A
+    path that still has a slope there has not converged.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class ParameterTraceDisplay:
         ax : Axes, array-like of Axes or None, default=None
             Where to draw, see :meth:`plot`.
         **kwargs : dict
-            For ``Axes.plot``.
+            Keyword arguments for ``Axes.plot``.
 
         Returns
         -------
@@ -125,13 +125,13 @@ class ParameterTraceDisplay:
         Parameters
         ----------
         parameters : list of str or None, default=None
-            Which; None means all.
+            Parameters to draw; None means all.
         ax : Axes, array-like of Axes or None, default=None
-            None makes a figure. One Axes gives its place to the panels. An array must
-            hold one for each parameter; ``axes_`` of another display puts several runs
-            into the same panels.
+            None creates a figure. A single Axes is replaced by the panels. An array
+            must hold one Axes per parameter; ``axes_`` of another display puts several
+            runs into the same panels.
         **kwargs : dict
-            For ``Axes.plot``.
+            Keyword arguments for ``Axes.plot``.
 
         Returns
         -------

@@ -15,7 +15,7 @@ SIZE = (3.2, 3.2)
 class PredictionDisplay:
     """Observations against population and individual predictions.
 
-    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -24,14 +24,14 @@ class PredictionDisplay:
     population : ndarray of shape (n_rows,)
         Predictions with random effects of zero.
     individual : ndarray of shape (n_rows,) or None, default=None
-        Predictions with the modes of the random effects; None leaves the panel out.
+        Predictions with the modes of the random effects; None omits the panel.
 
     Attributes
     ----------
     axes_ : ndarray of Axes
         One panel for each kind of prediction.
     figure_ : Figure
-        Where they are.
+        The figure that contains the panels.
     scatters_ : list of PathCollection
         The points.
     lines_ : list of Line2D
@@ -87,18 +87,18 @@ class PredictionDisplay:
         y : array-like of shape (n_rows,) or None, default=None
             Observations; rows where it is NaN are left out. None with records.
         groups : array-like of shape (n_rows,) or None, default=None
-            Subjects, all of which ``fit`` has seen; None only for a model without
-            random effects.
+            Subjects, all of them seen in ``fit``; None only for a model without random
+            effects.
         events : Doses, data frame, dict or None, default=None
             Doses of the subjects, as in ``fit``.
         kind : int, list of int or None, default=None
-            CMT of the observations that are shown; a list, of those measured on the
-            same scale. None means all, where there is one besides events and ordinal
-            scores, whose predictions are no means.
+            CMT of the observations to show; a list for several that are measured on the
+            same scale. None means all, if there is only one besides events and ordinal
+            scores, whose predictions are not means.
         ax : Axes, array-like of Axes or None, default=None
             Where to draw, see :meth:`plot`.
         scatter_kwargs, line_kwargs : dict or None, default=None
-            For ``Axes.scatter`` and ``Axes.axline``.
+            Keyword arguments for ``Axes.scatter`` and ``Axes.axline``.
 
         Returns
         -------
@@ -121,10 +121,10 @@ class PredictionDisplay:
         Parameters
         ----------
         ax : Axes, array-like of Axes or None, default=None
-            None makes a figure. One Axes gives its place to the panels. An array must
-            hold one for each panel.
+            None creates a figure. A single Axes is replaced by the panels. An array
+            must hold one Axes per panel.
         scatter_kwargs, line_kwargs : dict or None, default=None
-            For ``Axes.scatter`` and ``Axes.axline``.
+            Keyword arguments for ``Axes.scatter`` and ``Axes.axline``.
 
         Returns
         -------

@@ -14,9 +14,9 @@ SIZE = (4.8, 3.4)
 
 
 class VisualPredictiveCheckDisplay:
-    """Percentiles of the observations on bands of those of simulated data.
+    """Percentiles of the observations, with bands from simulated data.
 
-    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class VisualPredictiveCheckDisplay:
     axes_ : ndarray of Axes of shape (1,)
         The panel.
     figure_ : Figure
-        Where it is.
+        The figure that contains the panel.
     bands_ : list of PolyCollection
         A band for each percentile.
     lines_ : list of Line2D
@@ -40,10 +40,10 @@ class VisualPredictiveCheckDisplay:
 
     Notes
     -----
-    Under the model each line is in its band with the probability ``check.level`` in
-    each bin. A line that leaves its band over several bins shows where the model is
-    wrong: the middle one of the curve, the others of how much subjects and
-    observations vary.
+    Under the model, each line is in its band with probability ``check.level`` in each
+    bin. A line that leaves its band over several bins shows where the model is wrong:
+    the middle line is about the curve, the others are about the variation of subjects
+    and observations.
 
     Examples
     --------
@@ -100,15 +100,16 @@ class VisualPredictiveCheckDisplay:
         y : array-like of shape (n_rows,) or None, default=None
             Observations; rows where it is NaN are left out.
         groups : array-like of shape (n_rows,) or None, default=None
-            Subjects, also new ones; None only for a model without random effects.
+            Subjects, which may be new ones; None only for a model without random
+            effects.
         events : Doses, data frame, dict or None, default=None
             Doses of the subjects, as in ``fit``.
         kind : int, list of int or None, default=None
-            CMT of the observations that are compared, as in
+            CMT of the observations to compare, as in
             :func:`sktem.evaluation.visual_predictive_check`.
         time : str, int or None, default=None
-            Column that is binned; None means the last input of a model of the library,
-            or the only column.
+            Column to bin; None means the last input of a model of the library, or the
+            only column.
         bins : int, array-like or "auto", default="auto"
             As in :func:`sktem.evaluation.bin_times`.
         quantiles : array-like of float, default=(0.05, 0.5, 0.95)
@@ -116,18 +117,18 @@ class VisualPredictiveCheckDisplay:
         level : float, default=0.9
             Probability of each band.
         n_simulations : int, default=500
-            Simulated data sets.
+            Number of simulated data sets.
         prediction_corrected : bool, default=False
             Whether to scale observations and simulations to the typical prediction of
             their bin.
         lower_bound : float, default=0.0
-            Least value that an observation can have, for this correction.
+            Smallest value that an observation can have, for this correction.
         random_state : int, RandomState, Generator or None, default=None
             Seed.
         scatter : bool, default=True
             Whether to draw the observations.
         ax : Axes or None, default=None
-            None makes a figure.
+            None creates a figure.
 
         Returns
         -------
@@ -161,7 +162,7 @@ class VisualPredictiveCheckDisplay:
         scatter : bool, default=True
             Whether to draw the observations.
         ax : Axes or None, default=None
-            None makes a figure.
+            None creates a figure.
 
         Returns
         -------

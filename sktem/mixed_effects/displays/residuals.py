@@ -49,7 +49,7 @@ class Residuals(NamedTuple):
 class ResidualDisplay:
     """Residuals against time and prediction, and their quantiles.
 
-    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class ResidualDisplay:
         A row for each kind: against time, against the prediction, against quantiles of
         the standard normal distribution.
     figure_ : Figure
-        Where they are.
+        The figure that contains the panels.
     scatters_ : list of PathCollection
         The points, row by row.
     lines_ : list of Line2D
@@ -79,11 +79,11 @@ class ResidualDisplay:
 
     Notes
     -----
-    Under the model residuals have mean 0 and variance 1 everywhere: medians stay at the
-    solid line, and 95 % of the points between the dashed ones. The band of the quantile
-    plot holds each of as many independent normal variables with probability 95 %. IWRES
-    are less than that says where a subject has few observations, which its curve
-    follows (shrinkage); NPDE are not.
+    Under the model, residuals have mean 0 and variance 1 everywhere: medians stay close
+    to the solid line, and 95 % of the points are between the dashed lines. The band of
+    the quantile plot contains each of as many independent normal variables with
+    probability 95 %. IWRES are smaller than this if a subject has few observations,
+    which its curve follows (shrinkage); NPDE are not.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class ResidualDisplay:
         y : array-like of shape (n_rows,) or None, default=None
             Observations; rows where it is NaN are left out. None with records.
         groups : array-like of shape (n_rows,) or None, default=None
-            Subjects, for "iwres" of those that ``fit`` has seen; None only for a model
+            Subjects, for "iwres" only those seen in ``fit``; None only for a model
             without random effects.
         events : Doses, data frame, dict or None, default=None
             Doses of the subjects, as in ``fit``.
@@ -143,19 +143,19 @@ class ResidualDisplay:
             Individual weighted residuals, population weighted residuals, normalised
             prediction distribution errors.
         kind : int, list of int or None, default=None
-            CMT of the observations that are shown; a list, of those measured on the
-            same scale. None means all, where there is one besides events.
+            CMT of the observations to show; a list for several that are measured on the
+            same scale. None means all, if there is only one besides events.
         time : str, int or None, default=None
             Column of the times; None means the last input of a model of the library,
             or the only column.
         n_simulations : int, default=1000
-            Simulated copies of each subject, for "pwres" and "npde".
+            Number of simulated copies of each subject, for "pwres" and "npde".
         random_state : int, RandomState, Generator or None, default=None
             Seed of the simulations.
         ax : Axes, array-like of Axes or None, default=None
             Where to draw, see :meth:`plot`.
         **kwargs : dict
-            For ``Axes.scatter``.
+            Keyword arguments for ``Axes.scatter``.
 
         Returns
         -------
@@ -189,10 +189,10 @@ class ResidualDisplay:
         Parameters
         ----------
         ax : Axes, array-like of Axes or None, default=None
-            None makes a figure. One Axes gives its place to the panels. An array must
-            hold three for each kind.
+            None creates a figure. A single Axes is replaced by the panels. An array
+            must hold three for each kind.
         **kwargs : dict
-            For ``Axes.scatter``.
+            Keyword arguments for ``Axes.scatter``.
 
         Returns
         -------

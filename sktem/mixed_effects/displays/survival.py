@@ -13,9 +13,9 @@ SIZE = (4.8, 3.4)
 
 
 class KaplanMeierDisplay:
-    """Kaplan-Meier estimate of the data on the band of those of simulated data.
+    """Kaplan-Meier estimate of the data, with a band from simulated data.
 
-    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+    Create it with :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ class KaplanMeierDisplay:
     axes_ : ndarray of Axes of shape (1,)
         The panel.
     figure_ : Figure
-        Where it is.
+        The figure that contains the panel.
     band_ : PolyCollection
         The band.
     line_, median_ : Line2D
-        The estimate of the data, and the median of simulated ones.
+        The estimate of the data, and the median of those of simulated data.
     marks_ : Line2D
         Ends of observation without an event.
 
@@ -88,15 +88,15 @@ class KaplanMeierDisplay:
         kind : int or None, default=None
             CMT of the events; None means the only one there is.
         n_times : int, default=50
-            Times of the band.
+            Number of times of the band.
         level : float, default=0.9
             Probability of the band.
         n_simulations : int, default=200
-            Simulated data sets.
+            Number of simulated data sets.
         random_state : int, RandomState, Generator or None, default=None
             Seed.
         ax : Axes or None, default=None
-            None makes a figure.
+            None creates a figure.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class KaplanMeierDisplay:
         Parameters
         ----------
         ax : Axes or None, default=None
-            None makes a figure.
+            None creates a figure.
 
         Returns
         -------

@@ -20,9 +20,9 @@ class LikelihoodRatio(NamedTuple):
     statistic : float
         Twice the difference of the log-likelihoods.
     degrees_of_freedom : int
-        Difference of the numbers of parameters.
+        Difference in the number of parameters.
     p_value : float
-        Probability of such a statistic or a larger one if the smaller model holds.
+        Probability of a statistic at least as large if the smaller model holds.
     """
 
     statistic: float
@@ -31,25 +31,25 @@ class LikelihoodRatio(NamedTuple):
 
 
 def compare(*fits, names=None):
-    """Return a table of fits of the same data, the best by AIC first.
+    """Return a table of fits to the same data, sorted by AIC.
 
     Parameters
     ----------
     *fits : NonlinearMixedEffectsRegressor
         Fitted estimators.
     names : sequence of str or None, default=None
-        Names of the rows; None numbers the fits in the order given.
+        Names of the rows; None numbers the fits in the given order.
 
     Returns
     -------
     DataFrame
-        Number of parameters, -2 log-likelihood, AIC, BIC, their difference from the
-        least, and whether the fit has converged. It needs pandas.
+        Number of parameters, -2 log-likelihood, AIC, BIC, their differences from the
+        smallest, and whether the fit has converged. Needs pandas.
 
     Raises
     ------
     ValueError
-        If the fits have other numbers of subjects or observations.
+        If the fits have different numbers of subjects or observations.
 
     Examples
     --------
@@ -91,8 +91,8 @@ def compare(*fits, names=None):
 def likelihood_ratio_test(smaller, larger) -> LikelihoodRatio:
     """Test a model against a larger one that contains it.
 
-    Where the larger one has one variance more, which the smaller one holds at its
-    bound of zero, the statistic has half of its distribution on one degree of freedom
+    If the larger model has one variance more, which is at its bound of zero in the
+    smaller model, half of the distribution of the statistic has one degree of freedom
     less.
 
     Parameters
@@ -103,12 +103,12 @@ def likelihood_ratio_test(smaller, larger) -> LikelihoodRatio:
     Returns
     -------
     LikelihoodRatio
-        The statistic and its probability.
+        The statistic and its p-value.
 
     Raises
     ------
     ValueError
-        If the data differ, the second model is not larger, or one has priors.
+        If the data differ, the second model is not larger, or a model has priors.
 
     References
     ----------

@@ -56,49 +56,51 @@ def covariate_search(
     backward=0.01,
     screen=None,
 ):
-    """Add covariates one at a time while the likelihood asks for them, and then remove.
+    """Select covariates by stepwise forward selection and backward elimination.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
-        The model; the covariates that it has stay.
+        The model; its own covariates stay.
     X, y, groups, events : object
-        Data as :meth:`NonlinearMixedEffectsRegressor.fit` takes them.
+        Data as accepted by :meth:`NonlinearMixedEffectsRegressor.fit`.
     candidates : dict
-        Columns of X by the parameter that they may shift, such as ``{"CL": ["WT"]}``.
+        For each parameter, the columns of X that may shift it, such as ``{"CL":
+        ["WT"]}``.
     forms : dict or None, default=None
-        Forms that are tried by column, such as ``{"WT": ["power", "hockey-stick"]}``;
-        of several for one parameter one can enter. They shift the parameter on the
+        Forms to try for each column, such as ``{"WT": ["power", "hockey-stick"]}``;
+        only one of several can enter for a parameter. They shift the parameter on the
         Gaussian scale: "linear" by the column itself (an exponential of it for a
-        log-normal parameter), which is the only one without a dict; "power" by the
-        logarithm of its ratio to the median; "hockey-stick" by two slopes, below and
-        above the median; "categorical" by one effect for each value but the most
-        frequent one. Forms other than "linear" need a data frame or records. Effects
-        that are linear on the natural scale, ``CL (1 + theta (WT - 70))`` as in PsN's
-        SCM, belong to the model: see :class:`sktem.compartments.Reparametrized`.
+        log-normal parameter), the only form without a dict; "power" by the logarithm of
+        its ratio to the median; "hockey-stick" by two slopes, below and above the
+        median; "categorical" by one effect for each value except the most frequent one.
+        Forms other than "linear" need a data frame or records. Effects that are linear
+        on the natural scale, ``CL (1 + theta (WT - 70))`` as in PsN's SCM, belong to
+        the model: see :class:`sktem.compartments.Reparametrized`.
     forward, backward : float, default=0.05, 0.01
-        Probabilities below which the most significant effect enters, and from which the
+        P-values below which the most significant effect enters, and from which the
         least significant one leaves.
     screen : float or None, default=None
-        Probability from which an effect is not fitted: that of a regression of random
-        effects, drawn given the observations, on the covariate (as in COSSAC), and in
-        the way back that of a Wald test against ``backward``. Large ones such as 0.3
-        save most fits and lose hardly an effect. Parameters without random effects and
-        covariates that vary within subjects are always fitted.
+        P-value from which an effect is not fitted. In the forward search it is that of
+        a regression of random effects, drawn given the observations, on the covariate
+        (as in COSSAC); in the backward search, that of a Wald test is compared with
+        ``backward``. Large values such as 0.3 save most fits and miss hardly any
+        effect. Parameters without random effects and covariates that vary within
+        subjects are always fitted.
 
     Returns
     -------
     estimator : NonlinearMixedEffectsRegressor
-        The fit that the search ends at. Forms are columns of their own there, such as
+        The final fit of the search. Forms are columns of their own there, such as
         "WT:power".
     steps : list of tuple of (str, str, str, float)
-        What was done: "forward" or "backward", the parameter, the column with its form
-        and the probability.
+        The steps taken: "forward" or "backward", the parameter, the column with its
+        form, and the p-value.
 
     Raises
     ------
     ValueError
-        If there are no candidates, or a form is unknown or cannot be made.
+        If there are no candidates, or a form is unknown or impossible.
 
     References
     ----------

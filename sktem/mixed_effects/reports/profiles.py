@@ -53,17 +53,17 @@ PROFILE = ProfileRule()
 
 
 class LikelihoodProfile(NamedTuple):
-    """Largest log-likelihoods at values of one parameter.
+    """Largest log-likelihoods at given values of one parameter.
 
     Attributes
     ----------
     values : ndarray of shape (n_points,)
-        The parameter, a population value on the natural scale.
+        Values of the parameter; population values are on the natural scale.
     log_likelihoods : ndarray of shape (n_points,)
-        The log-likelihood with all others at their best.
+        Log-likelihoods, maximised over all other parameters.
     interval : tuple of float
-        Where it falls by half of the quantile of a chi-squared variable; infinite where
-        it was not reached.
+        Where the log-likelihood has fallen by half of the quantile of a chi-squared
+        variable; infinite where this was not reached.
     level : float
         Confidence of the interval.
     """
@@ -77,22 +77,22 @@ class LikelihoodProfile(NamedTuple):
 def profile_likelihood(
     estimator, name, *, level=0.95, n_jobs=None
 ) -> LikelihoodProfile:
-    """Return the profile of the likelihood along a parameter, and its interval.
+    """Return the profile likelihood of a parameter, and its confidence interval.
 
-    With priors of parameters it is that of the posterior. An estimate at its bound,
-    such as a variance of zero, has a profile to the other side, and the bound as one
-    end of the interval.
+    With priors it is the profile of the posterior. An estimate at its bound, such as a
+    variance of zero, has a profile to the other side only, and the bound is one end of
+    the interval.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator.
     name : str
-        The parameter, by its name in ``standard_errors()``.
+        Name of the parameter, as in ``standard_errors()``.
     level : float, default=0.95
         Confidence of the interval.
     n_jobs : int or None, default=None
-        Processes of joblib, one for each of the two sides.
+        Number of joblib processes, one for each of the two sides.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def profile_likelihood(
     Raises
     ------
     ValueError
-        For an unknown parameter, or one that the data do not determine.
+        If the parameter is unknown, or the data do not determine it.
 
     Examples
     --------

@@ -20,31 +20,31 @@ FINE, STEPS = Resolution(per_subject=1000, most=9), 40
 
 
 def bootstrap(estimator, n_samples=200, *, n_jobs=None, random_state=None):
-    """Fit data sets of subjects that are drawn with replacement.
+    """Fit bootstrap data sets, whose subjects are drawn with replacement.
 
-    Each begins at the estimates and takes Newton steps on its likelihood.
+    Each fit begins at the estimates and takes Newton steps on its likelihood.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator with random effects, on data in memory.
     n_samples : int, default=200
-        Data sets.
+        Number of data sets.
     n_jobs : int or None, default=None
-        Processes of joblib.
+        Number of joblib processes.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
 
     Returns
     -------
     DataFrame of shape (n_samples, n_parameters)
-        Estimates, population values on the natural scale; its ``quantile([0.025,
-        0.975])`` are intervals. It needs pandas.
+        Estimates, with population values on the natural scale; ``quantile([0.025,
+        0.975])`` gives confidence intervals. Needs pandas.
 
     Raises
     ------
     ValueError
-        If there are no random effects, or subjects are read by blocks.
+        If there are no random effects, or subjects are read in blocks.
 
     References
     ----------
@@ -107,36 +107,36 @@ def sampling_importance_resampling(
     n_jobs=None,
     random_state=None,
 ):
-    """Draw parameters from the likelihood, by resampling of Gaussian draws.
+    """Draw parameters from the likelihood by resampling Gaussian draws.
 
-    Draws of the Gaussian distribution that the standard errors stand for are kept with
-    probabilities in proportion to their likelihood over their density, without
-    replacement. With priors of parameters they are draws of the posterior.
+    Draws come from the Gaussian distribution given by the standard errors. They are
+    kept, without replacement, with probabilities proportional to their likelihood
+    divided by their density. With priors they are draws from the posterior.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator with random effects, on data in memory.
     n_draws : int, default=1000
-        Draws, each of which takes a likelihood.
+        Number of draws; each needs an evaluation of the likelihood.
     n_resamples : int, default=500
-        Draws that are kept.
+        Number of draws to keep.
     inflation : float, default=1.2
-        Factor of the standard deviations of the draws.
+        Factor by which the standard deviations of the draws are inflated.
     n_jobs : int or None, default=None
-        Processes of joblib.
+        Number of joblib processes.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
 
     Returns
     -------
     DataFrame of shape (n_resamples, n_parameters)
-        Parameters, population values on the natural scale. It needs pandas.
+        Parameters, with population values on the natural scale. Needs pandas.
 
     Raises
     ------
     ValueError
-        If more draws would be kept than there are, or a standard error is unknown.
+        If more draws are to be kept than there are, or a standard error is unknown.
 
     References
     ----------

@@ -69,14 +69,14 @@ class Subpopulations(NamedTuple):
     Attributes
     ----------
     shares : ndarray of shape (n_classes,)
-        Shares of the classes, in the order of the first parameter's values; with
-        covariates of the class, their means over the subjects.
+        Shares of the classes, sorted by the value of the first parameter; with
+        covariates of the class, means of the shares over the subjects.
     parameters : DataFrame
-        Estimates and standard errors of shares, population values (those of classes end
-        in their number, "CL_1"), effects, variances and the residual error. With
-        covariates of the class there are logits in place of shares: "logit_2" is that
-        of class 2 against class 1 where the covariates are 0, and "beta_WT(class_2)"
-        its slope.
+        Estimates and standard errors of shares, population values (those of a class end
+        in its number, "CL_1"), effects, variances and the residual error. With
+        covariates of the class there are logits in place of shares: "logit_2" is the
+        logit of class 2 against class 1 where the covariates are 0, and
+        "beta_WT(class_2)" is its slope.
     probabilities : ndarray of shape (n_subjects, n_classes)
         Probabilities of the classes given the observations.
     groups : ndarray of shape (n_subjects,)
@@ -84,7 +84,7 @@ class Subpopulations(NamedTuple):
     log_likelihood : float
         Log-likelihood of all observations.
     converged : bool
-        Whether it is at a maximum that the data determine.
+        Whether the fit is at a maximum that the data determine.
     """
 
     shares: np.ndarray
@@ -106,25 +106,26 @@ def subpopulations(
     n_classes=2,
     class_covariates=(),
 ) -> Subpopulations:
-    """Fit classes of subjects, which differ in population values.
+    """Fit classes of subjects that differ in population values.
 
-    A subject's likelihood is the sum over classes of share times likelihood, each
-    integrated by quadrature of its own, so that it is exact however far the classes are
-    apart. Its maximum is looked for from classes on both sides of the fit without them.
+    The likelihood of a subject is the sum over classes of share times likelihood. Each
+    is integrated by its own quadrature, so that the sum is exact however far apart the
+    classes are. The search for its maximum starts from classes on both sides of the fit
+    without classes.
 
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
         The model, with random effects.
     X, y, groups, events : object
-        Data in memory, as :meth:`NonlinearMixedEffectsRegressor.fit` takes them.
+        Data in memory, as accepted by :meth:`NonlinearMixedEffectsRegressor.fit`.
     parameters : str or list of str
-        Parameters whose population value each class has for itself.
+        Parameters that have their own population value in each class.
     n_classes : int, default=2
         Number of classes.
     class_covariates : str, int or list of these, default=()
         Columns of X, constant within subjects, on which the shares of the classes
-        depend: a multinomial logit.
+        depend by a multinomial logit.
 
     Returns
     -------
@@ -134,8 +135,8 @@ def subpopulations(
     Raises
     ------
     ValueError
-        For unknown parameters, a model without random effects, fewer than two
-        classes, or a covariate of the class that is not constant within subjects.
+        If parameters are unknown, the model has no random effects, there are fewer than
+        two classes, or a covariate of the class is not constant within subjects.
 
     References
     ----------

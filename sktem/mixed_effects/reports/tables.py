@@ -23,27 +23,28 @@ def output_table(estimator, *, n_simulations=None, random_state=None):
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator with a residual error, on data in memory.
     n_simulations : int or None, default=None
-        Copies of each subject for NPDE; None leaves that column out.
+        Number of copies of each subject for NPDE; None omits that column.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the copies.
 
     Returns
     -------
     DataFrame
-        One row for each observation, sorted by subject: ID, the inputs (TIME and CMT of
+        One row per observation, sorted by subject: ID, the inputs (TIME and CMT for
         records), DV, PRED with random effects of zero, IPRED with the modes (the
         density of an event, or the probability of none), RES and IRES (NaN for events
-        and ordinal scores, whose predictions are no means), IWRES (NaN for bounds too),
-        CWRES (those of a model that is linear at the modes, over the symmetric root of
-        their covariance, with the residual error at IPRED; NaN for outcomes and
-        bounds), NPDE (see :func:`population_residuals`; NaN for events), CENS where
-        there are some, ``ETA_`` and the name of each random parameter, ``KAPPA_`` for
-        occasions, and the parameters of the row. It needs pandas; ``to_csv`` writes it.
+        and ordinal scores, whose predictions are not means), IWRES (NaN for bounds
+        too), CWRES (residuals of the model linearised at the modes, divided by the
+        symmetric root of their covariance, with the residual error at IPRED; NaN for
+        outcomes and bounds), NPDE (see :func:`population_residuals`; NaN for events),
+        CENS if there is any, ``ETA_`` and the name of each random parameter, ``KAPPA_``
+        for occasions, and the parameters of the row. Needs pandas; ``to_csv`` writes it
+        to a file.
 
     Raises
     ------
     ValueError
-        If there is no residual error, or subjects are read by blocks.
+        If there is no residual error, or subjects are read in blocks.
 
     References
     ----------

@@ -15,11 +15,11 @@ __all__ = ["ImageGrid"]
 
 
 class ImageGrid:
-    """Geometry of a class of images: everything that no data change.
+    """Geometry of a class of images: everything that does not depend on data.
 
     Coordinates are pixels, with the centre of the image at 0. A template is ``I(x) =
     sum_k K_p(x, p_k) beta_k`` and a displacement field ``Phi(x) = sum_g K_g(x, g)
-    z_g``, with Gaussian kernels of landmarks on product grids.
+    z_g``, with Gaussian kernels at landmarks on product grids.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class ImageGrid:
     deformation_width : float
         Standard deviation of the displacements' kernel, in pixels.
     margin : float, default=0.5
-        How far the template's landmarks reach beyond the image, as a share of half the
+        How far the template's landmarks extend beyond the image, as a share of half the
         longest side.
     n_channels : int, default=1
-        Channels, which share their displacements. They are panels of one template,
-        one after the other along the first axis and too far apart to overlap.
+        Number of channels, which share their displacements. They are panels of one
+        template, one after the other along the first axis and too far apart to overlap.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class ImageGrid:
         Nodes of the template's spline per standard deviation of its kernel. The error
         of the spline falls with the fourth power.
     spline_reach : float
-        How far the spline reaches beyond the landmarks, in standard deviations.
+        How far the spline extends beyond the landmarks, in standard deviations.
     jitter : float
         Ridge on the Gram matrix of the displacements, whose diagonal is one.
     n_axes, n_pixels, n_template, n_places, n_latents : int
-        Axes, pixels of all channels, landmarks of template and displacements, and
-        coordinates of a deformation, ``n_axes * n_places``.
+        Numbers of axes, of pixels in all channels, of landmarks of the template and of
+        the displacements, and of coordinates of a deformation, ``n_axes * n_places``.
     """
 
     nodes_per_scale = 4.0
@@ -368,7 +368,7 @@ class ImageGrid:
         return nodes
 
     def principal(self, factor, k):
-        """Return the deformations that displace most, and their shares of the variance.
+        """Return the principal deformations, and their shares of the variance.
 
         Columns of the factor are independent deformations of unit variance.
         """

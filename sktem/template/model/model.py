@@ -51,9 +51,10 @@ class DeformableTemplateModel(LatentModel):
     fields ``Phi = K_g z`` and ``z ~ N(0, Gamma)``; a mixture of such templates if there
     are several components.
 
-    A latent is a vector of chain states, for each component ``n_latents`` landmark
+    A latent is a vector of chain states: for each component, ``n_latents`` landmark
     displacements, the share of the component, the logarithm of the step of the chain
-    and its number of transitions; for one component, the displacements alone will do.
+    and its number of transitions. With one component, the displacements alone are
+    enough.
 
     Parameters
     ----------
@@ -66,17 +67,17 @@ class DeformableTemplateModel(LatentModel):
     covariance_type : {"full", "shared", "isotropic"}, default="full"
         Structure of Gamma.
     n_rows : float, default=1.0
-        Number of images, against which the priors weigh.
+        Number of images, relative to which the priors have their weights.
     start_at_mode : bool, default=False
-        Whether chains start at a mode of the posterior, for trained parameters,
-        instead of at no deformation.
+        Whether chains start at a mode of the posterior, for trained parameters, instead
+        of without deformation.
     n_jobs : int or None, default=None
         Threads.
     nuisances : Nuisances or None, default=None
-        What else differs between images. Displacements are then of the deformation and
-        the nuisances together.
+        Differences between images that are not deformations. Displacements are then
+        those of the deformation and the nuisances together.
     blocks : BlockStarts or None, default=None
-        Where chains of large images start, in place of the modes of their pixels.
+        Starts of the chains of large images, in place of the modes for their pixels.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ class TemplateParams:
     Attributes
     ----------
     weights : ndarray of shape (n_components,)
-        Shares of the components.
+        Weights of the components.
     coefficients : ndarray of shape (n_components, n_template)
         Template coefficients beta.
     covariances : ndarray of shape (n_components, n_latents, n_latents)
@@ -25,14 +25,14 @@ class TemplateParams:
     noise_variances : ndarray of shape (n_components,)
         Variances sigma^2 of the noise.
     means : ndarray of shape (n_components, n_latents) or None
-        Mean deformations of the images, which the density does not depend on: a
-        template and deformations are known only up to a common deformation. None means
-        zero.
+        Mean deformations of the images. The density does not depend on them, because a
+        template and deformations are identified only up to a common deformation. None
+        means zero.
     floored : int
-        Variances that had to be kept from zero in the M-step.
+        Number of variances that had to be kept from zero in the M-step.
     nuisances : tuple of ndarray or None
         Means (n_components, n_nuisances) and covariances of the nuisances of the
-        images, which the density does not depend on either.
+        images. The density does not depend on them either.
     """
 
     weights: np.ndarray

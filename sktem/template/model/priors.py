@@ -30,11 +30,11 @@ class TemplatePriors(NamedTuple):
         Weight of the inverse-gamma prior on the noise variance, in pixels; 0 turns it
         off.
     weight_concentration : float
-        Images that a Dirichlet prior adds to every component.
+        Number of images that a Dirichlet prior adds to every component.
     noise_floor : float
-        Least noise variance.
+        Smallest noise variance.
     equations : Equations
-        How the equations of template and noise are solved.
+        Solver of the equations of template and noise.
     """
 
     deformation_scale: float
