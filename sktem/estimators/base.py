@@ -132,26 +132,15 @@ class LoopEstimator(EpochEstimator):
 
     def _best_sampler(self, model, solver):
         """Return the name of the sampler with the least noise; "saem" takes draws."""
-        wanted = ("mc",) if solver == "saem" else ("exact", "mc")
-        for name in wanted:
-            if not missing_methods(model, SAMPLERS[name]()):
-                return name
-        fitting = [
-            name
-            for name, sampler in self._samplers.items()
-            if not missing_methods(model, sampler())
-        ]
-        advice = (
-            "it has no sampler that works either: give the model one of these methods, "
-            "or initial_latents and log_joint for Markov samplers"
-        )
-        if fitting:
-            advice = f"choose one of the samplers that work for it: {fitting}"
-        needed = " nor ".join(SAMPLERS[name].requires[0] for name in wanted)
-        lacks = f"neither {needed}" if len(wanted) > 1 else f"no {needed}"
+        draws = ("mc", "hmc", "rwm")
+        for name in draws if solver == "saem" else ("exact", *draws):
+            if name in self._samplers:
+                if not missing_methods(model, self._samplers[name]()):
+                    return name
         raise ValueError(
-            f'{type(model).__name__} offers {lacks}, so that sampler="auto" has no '
-            f"answer with solver={solver!r}; {advice}"
+            f"{type(model).__name__} offers no way to its latents for "
+            f'sampler="auto" with solver={solver!r}: give it posterior or '
+            "draw_posterior, or initial_latents and log_joint for Markov samplers"
         )
 
     def _with_settings(self, sampler, model):

@@ -133,10 +133,11 @@ class StochasticEM(LoopEstimator):
         ``history_.solver`` says which was used.
     sampler : str or Sampler, default="auto"
         How latents are drawn: "exact" (conditional expectations), "mc" (exact draws),
-        "rwm", "mala", "ula", or an instance of a class of :mod:`sktem.samplers`. "auto"
-        is what the name of the solver implies ("em", "iem": exact, "mcem": mc,
-        "biased-saem": ula; "saem": mc), else exact expectations if the model has them,
-        or exact draws. Markov samplers given by name adapt the length of their moves.
+        "rwm", "hmc", "mala", "ula", or an instance of a class of
+        :mod:`sktem.samplers`. "auto" is what the name of the solver implies ("em",
+        "iem": exact, "mcem": mc, "biased-saem": ula), else the first that the model has
+        the methods for: exact expectations (not with "saem"), exact draws, "hmc",
+        "rwm". Markov samplers given by name adapt the length of their moves.
         Chains begin with some draws at the starting parameters, which do not count as
         passes.
     batch_size : int or "auto", default="auto"

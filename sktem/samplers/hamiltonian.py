@@ -51,6 +51,7 @@ class HMC(MarkovSampler):
     """
 
     learned = "step"
+    moves_reals = True
     requires = ("initial_latents", "log_joint", "grad_log_joint")
 
     def __init__(self, step="auto", n_leapfrog=5, n_steps="auto", n_chains=1):

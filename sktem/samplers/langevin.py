@@ -72,6 +72,7 @@ class _Langevin(MarkovSampler):
     """Common base: the step, its schedule and the preconditioner."""
 
     learned = "step"
+    moves_reals = True
 
     def __init__(self, step="auto", n_steps="auto", n_chains=1, preconditioner=None):
         super().__init__(n_steps=n_steps, n_chains=n_chains)

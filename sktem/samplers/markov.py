@@ -42,6 +42,8 @@ class MarkovSampler(Sampler):
     requires: tuple[str, ...] = ("initial_latents",)
     markov = True
     accepts = True
+    #: Whether moves are real numbers, which latents have to be then.
+    moves_reals: ClassVar[bool] = False
     #: Name of the parameter that "auto" leaves to the run, if there is one.
     learned: ClassVar[str] = ""
 
@@ -54,10 +56,18 @@ class MarkovSampler(Sampler):
         check_counts(
             self, ["n_chains"] if is_auto(self.n_steps) else ["n_steps", "n_chains"]
         )
-        return np.stack(
+        Z = np.stack(
             [model.initial_latents(X, params, rng) for _ in range(self.n_chains)],
             axis=1,
         )
+        if self.moves_reals and Z.dtype.kind in "biu":
+            raise TypeError(
+                f"initial_latents of {type(model).__name__} returns latents of type "
+                f"{Z.dtype}, and the moves of {type(self).__name__} are real numbers: "
+                "return floats, or, for latents that are labels or counts, give the "
+                "model draw_posterior or take a sampler of your own"
+            )
+        return Z
 
     @property
     def is_learned(self) -> bool:

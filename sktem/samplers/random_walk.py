@@ -36,6 +36,7 @@ class RandomWalk(MarkovSampler):
     """
 
     learned = "scale"
+    moves_reals = True
     requires = ("initial_latents", "log_joint")
 
     def __init__(self, scale="auto", n_steps="auto", n_chains=1):

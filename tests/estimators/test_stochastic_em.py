@@ -111,10 +111,32 @@ def test_auto_sampler_is_the_one_with_the_least_noise():
     draws = estimator(max_iter=3).set_params(model=OnlyDraws()).fit(X)
     assert bits(draws) == bits(estimator(max_iter=3, sampler="mc").fit(X))
     assert (draws.history_.solver, draws.history_.sampler) == ("saem", "mc")
-    with pytest.raises(ValueError, match="OnlyChains offers neither posterior nor"):
-        estimator().set_params(model=OnlyChains()).fit(X)
-    chains = estimator(sampler="mala", max_iter=3).set_params(model=OnlyChains()).fit(X)
-    assert (chains.history_.solver, chains.history_.sampler) == ("saem", "mala")
+
+    class OnlyDensity(OnlyChains):
+        grad_log_joint = property()
+
+    class Nothing(OnlyDensity):
+        log_joint = property()
+
+    for model, sampler in [(OnlyChains(), "hmc"), (OnlyDensity(), "rwm")]:
+        # The steps of chains are adapted within some iterations.
+        chains = estimator(max_iter=30).set_params(model=model).fit(X)
+        assert bits(chains) == bits(
+            estimator(max_iter=30, sampler=sampler).set_params(model=model).fit(X)
+        )
+        assert (chains.history_.solver, chains.history_.sampler) == ("saem", sampler)
+    with pytest.raises(ValueError, match="Nothing offers no way to its latents"):
+        estimator().set_params(model=Nothing()).fit(X)
+
+
+@pytest.mark.parametrize("sampler", ["rwm", "hmc", "mala", "ula"])
+def test_latents_that_are_no_real_numbers_are_an_error(sampler):
+    class Labels(RandomInterceptModel):
+        def initial_latents(self, X, params, rng):
+            return super().initial_latents(X, params, rng).astype(int)
+
+    with pytest.raises(TypeError, match="latents of type int64.* real numbers"):
+        estimator(sampler=sampler, max_iter=3).set_params(model=Labels()).fit(X)
 
 
 def test_saem_draws():
@@ -131,9 +153,8 @@ def test_saem_draws():
     em = estimator(max_iter=5).fit(X)
     assert bits(em) == bits(estimator(max_iter=5, random_state=1).fit(X))
     assert (em.history_.solver, em.history_.sampler) == ("em", "exact")
-    message = "NoDraws offers no draw_posterior.*solver='saem'.*'exact', 'rwm'"
-    with pytest.raises(ValueError, match=message):
-        estimator(solver="saem").set_params(model=NoDraws()).fit(X)
+    chains = estimator(solver="saem", max_iter=30).set_params(model=NoDraws()).fit(X)
+    assert (chains.history_.solver, chains.history_.sampler) == ("saem", "hmc")
 
 
 @pytest.mark.parametrize(
