@@ -188,6 +188,8 @@ def answer(estimator, X, function, out):
 
         return source.answers(answers, allow_nan=True)
     blocks = map(function, _each_block(estimator, X, source, iterated))
+    if source is None and not iterated and out is None:
+        return next(blocks)  # an array or a list of images, which is no list of chunks
     by_blocks = source is not None and not isinstance(X, np.ndarray)
     return gathered(source if by_blocks else X, blocks, out)
 

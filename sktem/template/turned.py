@@ -34,7 +34,7 @@ class TurnedRule(NamedTuple):
 
     looked_at: int = 400
     searched: int = 20
-    of_pixel: float = 0.06
+    of_pixel: float = 0.1
     of_image: float = 12.0
     of_lack: float = 0.3
 

@@ -168,3 +168,18 @@ def test_stacks_of_images_on_dask(cut):
         np.testing.assert_allclose(modes, expected.modes_of(images), atol=1e-10)
     with pytest.raises(ValueError, match=r"rows and columns, got shape \(240,\)"):
         expected.modes_of(stack.ravel())
+
+
+@pytest.mark.filterwarnings("ignore:.*pixels lie where deformations fold")
+def test_lists_of_images_are_answered_by_arrays(whole):
+    """A list of images is no list of chunks, which iterators are."""
+    images = [*IMAGES[:4]]
+    for name in ("transform", "modes_of", "score_samples", "predict", "predict_proba"):
+        method = getattr(whole, name)
+        answers = method(images)
+        assert isinstance(answers, np.ndarray), name
+        np.testing.assert_array_equal(answers, method(IMAGES[:4]))
+        chunks = list(method(chunk for chunk in (IMAGES[:2], IMAGES[2:4])))
+        assert len(chunks) == 2
+    fitted = DeformableTemplateEstimator(**SMALL)
+    assert isinstance(fitted.fit_transform([*IMAGES]), np.ndarray)
