@@ -173,7 +173,7 @@ class KnownParametersMixin(BaseEstimator):
         Parameters
         ----------
         **params : dict
-            Parameters by name, those of a part as ``part__name``.
+            Parameters by name, with those of parts as ``part__name``.
 
         Returns
         -------

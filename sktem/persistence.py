@@ -17,11 +17,11 @@ OTHERS = frozenset(
 
 
 def trusted_types(types: Iterable[str]) -> list[str]:
-    """Return the types that estimators of sktem consist of.
+    """Return the types of which estimators of sktem consist.
 
-    These are names of this package, and ``builtins.frozenset``,
+    These are the types of this package, and ``builtins.frozenset``,
     ``collections.Counter`` and ``scipy.sparse._csr.csr_array``. Anything else, such as
-    a function of your own as ``model``, is left out, and ``skops.io.load`` then refuses
+    a user's own function as ``model``, is left out, and ``skops.io.load`` then refuses
     the file.
 
     Parameters

@@ -21,10 +21,9 @@ class ChainState(NamedTuple):
     position : ndarray of shape (n, n_chains, ...)
         Latents.
     tuning : mapping of str to ndarray of shape (n, n_chains)
-        What the sampler has learned of each chain, by name.
+        What the sampler has learned for each chain, by name.
     shared : object
-        What it has learned of all chains together, a record of its own; None for
-        nothing.
+        What it has learned for all chains together, as its own record; None if nothing.
     """
 
     position: np.ndarray

@@ -15,20 +15,21 @@ LIMIT = 5.0
 def check_emission(emission, X, *, n_states=2, random_state=0) -> list[str]:
     """Check an emission against the expectations of the models that use it.
 
-    Its methods are called on the given rows and compared with each other: shapes;
-    densities of rows with holes with those of the marginal, and of the joint with those
-    of the conditional (TypeError says that there is none, as of means); statistics with
-    sums over parts of the rows and with multiples of the weights; the M-step with the
-    likelihood, which it may not decrease, and with the parameters of other weights
-    nearby, of which none may be more likely where it ends; ``project`` with itself;
-    draws with the likelihood. A few dozen rows are enough.
+    The methods are called on the given rows, and their results are compared. Shapes
+    must be those required. Densities of rows with holes are compared with those of the
+    marginal, and joint densities with conditional ones (a TypeError says that there are
+    none, as for means). Statistics are compared with sums over parts of the rows and
+    with multiples of the weights. The M-step must not decrease the likelihood, and no
+    parameters from slightly different weights may be more likely where it ends.
+    ``project`` is compared with itself, and draws with the likelihood. A few dozen rows
+    are enough.
 
     Parameters
     ----------
     emission : Emission
         The emission.
     X : ndarray of shape (n, d)
-        Rows without NaN, which the emission can produce.
+        Rows without NaN that the emission can produce.
     n_states : int, default=2
         Number of states.
     random_state : int, default=0

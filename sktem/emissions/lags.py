@@ -90,7 +90,7 @@ class LaggedEmission(Emission):
             )
 
     def rows_before(self, X):
-        """Return the rows on which the row after each one depends.
+        """Return the rows that the row after each one depends on.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class LaggedEmission(Emission):
         Returns
         -------
         ndarray of shape (n, order, m)
-            Rows before, the last one first.
+            Previous rows, the latest one first.
         """
         rows = self.latest(X)[:, : self.order]
         if np.isnan(rows).any():
@@ -111,7 +111,7 @@ class LaggedEmission(Emission):
         return rows
 
     def latest(self, X):
-        """Return each row and those before it, the last one first.
+        """Return each row and the previous ones, the latest one first.
 
         Parameters
         ----------
@@ -121,12 +121,12 @@ class LaggedEmission(Emission):
         Returns
         -------
         ndarray of shape (n, 1 + order, m)
-            Responses, or all columns where rows depend on the regressors before.
+            Responses, or all columns if rows depend on previous regressors.
         """
         return X.reshape(len(X), 1 + self.order, -1)
 
     def n_columns(self, width):
-        """Return the number of columns, of rows with lags of a width."""
+        """Return the number of columns, for rows with lags of a given width."""
         lagged = 0 if self.lags_exog else len(self.exog)
         return (width + lagged * self.order) // (1 + self.order)
 
@@ -137,17 +137,17 @@ class LaggedEmission(Emission):
 
     @abstractmethod
     def sample_after(self, params, states, before, rng, exog=None):
-        """Draw the responses of each state, given the rows before.
+        """Draw the responses of each state, given the previous rows.
 
         Parameters
         ----------
         params : object
             Parameters.
         states : ndarray of int of shape (n,)
-            States, or histories of states where rows depend on these.
+            States, or histories of states if rows depend on these.
         before : ndarray of shape (n, order, m)
-            Responses before, the last ones first; all columns of the rows before where
-            rows depend on the regressors of these.
+            Previous responses, the latest ones first; all columns of the previous rows
+            if rows depend on their regressors.
         rng : numpy.random.Generator
             Random numbers.
         exog : ndarray of shape (n, n_exog) or None, default=None

@@ -122,7 +122,7 @@ class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEst
         return y.toarray() if sparse.issparse(y) else np.asarray(y)
 
     def log_likelihood(self, X, y):
-        """Return the log-likelihood of outputs given inputs, all outputs together.
+        """Return the log-likelihood of all outputs together given inputs.
 
         Parameters
         ----------
@@ -134,14 +134,14 @@ class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEst
         Returns
         -------
         float
-            Sum over the rows, exact; out of reach for a classifier whose `is_exact_` is
-            False. Of real outputs, of the logarithms of densities.
+            Exact sum over the rows, of log-densities for real outputs. Not available
+            for a classifier whose `is_exact_` is False.
         """
         X = self._inputs(X)
         return float(self.fitted_.log_likelihoods(X, self._outputs(X, y)).sum())
 
     def sample(self, X):
-        """Draw outputs given inputs, those of all outputs together.
+        """Draw all outputs together given inputs.
 
         Parameters
         ----------
@@ -151,8 +151,8 @@ class ConditionalEstimator(KnownParametersMixin, DocumentationLinkMixin, BaseEst
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Exact and independent draws; of a classifier whose `is_exact_` is False, the
-            ends of Gibbs chains.
+            Exact and independent draws; for a classifier whose `is_exact_` is False,
+            the ends of Gibbs chains.
         """
         X = self._inputs(X)
         rng = np.random.default_rng(seed_sequence(self.random_state))

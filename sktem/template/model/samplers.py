@@ -33,7 +33,7 @@ class DeformationSampler(Sampler):
         Langevin step eta in preconditioned coordinates; "auto" adapts it from a first
         value, or keeps that.
     n_steps : int, default=5
-        Transitions per draw.
+        Number of transitions per draw.
     n_chains : int, default=1
         Parallel chains per image; the statistics are averaged over them.
     """
@@ -89,12 +89,12 @@ class DeformationMALA(DeformationSampler):
     Parameters
     ----------
     step : float or "auto", default="auto"
-        Langevin step eta in preconditioned coordinates. "auto" adapts it for every
-        image to an acceptance rate of 0.574; a number is kept.
+        Langevin step eta in preconditioned coordinates. "auto" adapts it for each image
+        to an acceptance rate of 0.574; a number is not adapted.
     n_steps : int, default=5
-        Transitions per draw.
+        Number of transitions per draw.
     n_chains : int, default=1
-        Parallel chains per image.
+        Number of parallel chains per image.
 
     Examples
     --------
@@ -110,8 +110,8 @@ class DeformationMALA(DeformationSampler):
 class DeformationULA(DeformationSampler):
     """Unadjusted Langevin with the preconditioner of :class:`DeformationMALA`.
 
-    Its stationary distribution is biased by an amount that shrinks with the step. A
-    proposal that is not finite leaves the chain where it was and halves its step; it is
+    Its stationary distribution is biased by an amount that shrinks with the step. If a
+    proposal is not finite, the chain stays where it was and its step is halved; this is
     counted as ``"ula_restored"``.
 
     Parameters
@@ -119,9 +119,9 @@ class DeformationULA(DeformationSampler):
     step : float or "auto", default="auto"
         Langevin step eta in preconditioned coordinates; "auto" is 0.05.
     n_steps : int, default=5
-        Transitions per draw.
+        Number of transitions per draw.
     n_chains : int, default=1
-        Parallel chains per image.
+        Number of parallel chains per image.
 
     References
     ----------
