@@ -824,7 +824,7 @@ class LatentBoltzmannMachine(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, without NaN, or whatever :func:`sktem.rows.as_rows` takes.
+            Rows without NaN, or anything that :func:`sktem.rows.as_rows` accepts.
         log_partition : float or None, default=None
             log Z, such as the value of a longer run of :meth:`log_partition`; None
             means that it is computed here.

@@ -133,13 +133,12 @@ class StochasticEM(LoopEstimator):
         ``history_.solver`` says which was used.
     sampler : str or Sampler, default="auto"
         How latents are drawn: "exact" (conditional expectations), "mc" (exact draws),
-        "rwm", "hmc", "mala", "ula", or an instance of a class of
-        :mod:`sktem.samplers`. "auto" is what the name of the solver implies ("em",
-        "iem": exact, "mcem": mc, "biased-saem": ula), else the first that the model has
-        the methods for: exact expectations (not with "saem"), exact draws, "hmc",
-        "rwm". Markov samplers given by name adapt the length of their moves.
-        Chains begin with some draws at the starting parameters, which do not count as
-        passes.
+        "rwm", "hmc", "mala", "ula", or an instance of a class of :mod:`sktem.samplers`.
+        "auto" is what the name of the solver implies ("em", "iem": exact, "mcem": mc,
+        "biased-saem": ula), else the first for which the model has the methods: exact
+        expectations (not with "saem"), exact draws, "hmc", "rwm". Markov samplers given
+        by name adapt the length of their moves. Chains begin with some draws at the
+        starting parameters, which do not count as passes.
     batch_size : int or "auto", default="auto"
         Rows per iteration. "auto" is a twentieth of the rows, at most 1024 (a million
         on Dask); on a stream batches grow from 50 rows to 1024. 1 is the papers'
@@ -553,7 +552,7 @@ class StochasticEM(LoopEstimator):
         X : array-like of shape (n_samples, n_features)
             The rows of the fit, in memory.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Their weights; a weight means repetition.
+            Their weights; a row of weight 2 counts as two equal rows.
         n_draws : int, default=200
             Draws of the latents of each row.
         random_state : int, RandomState, Generator or None, default=None

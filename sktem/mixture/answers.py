@@ -57,7 +57,7 @@ class MixtureAnswers:
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights of the mean; a weight means repetition.
+            Weights of the mean; a row of weight 2 counts as two equal rows.
 
         Returns
         -------
@@ -218,7 +218,7 @@ class MixtureAnswers:
         X : array-like of shape (n_samples, n_features)
             Rows.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights; a weight means repetition.
+            Weights; a row of weight 2 counts as two equal rows.
 
         Returns
         -------
@@ -236,7 +236,7 @@ class MixtureAnswers:
         X : array-like of shape (n_samples, n_features)
             Rows.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights; a weight means repetition.
+            Weights; a row of weight 2 counts as two equal rows.
 
         Returns
         -------
@@ -257,7 +257,7 @@ class MixtureAnswers:
         X : array-like of shape (n_samples, n_features)
             Rows.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights; a weight means repetition.
+            Weights; a row of weight 2 counts as two equal rows.
 
         Returns
         -------

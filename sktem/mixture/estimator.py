@@ -102,10 +102,10 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         in their observed columns (Chi, Chi and Baraniuk 2016). "k-means++" and
         "random_from_data" assign each row to the nearest of the chosen rows. A callable
         gets ``(X, n_components, random_state)`` and returns responsibilities
-        (n_samples, n_components) or labels (n_samples,). With ``tol="auto"`` a fit from
-        clusters or random rows goes on from one of eight short runs about random rows
-        where that leads to more: by eight nats in all, no component of it having fewer
-        than two rows for each column and one more.
+        (n_samples, n_components) or labels (n_samples,). With ``tol="auto"``, a fit
+        from clusters or random rows continues from the best of eight short runs around
+        random rows if that gains at least eight nats in total and each of its
+        components has at least ``2 * (n_features + 1)`` rows.
     init_size : int, "auto" or None, default="auto"
         Number of rows, drawn at random, from which the start is made; None means all.
         "auto" takes all rows up to ``max(2**18 // n_features, 100 * n_components *

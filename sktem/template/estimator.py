@@ -872,7 +872,7 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         k : int, default=5
-            How many.
+            Number of deformations.
         component : int, default=0
             Index of the template.
 
@@ -895,7 +895,7 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         n_samples : int, default=1
-            How many.
+            Number of images.
         noise : bool, default=True
             Whether to add the noise.
         random_state : int, RandomState, Generator or None, default=None

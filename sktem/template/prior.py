@@ -109,7 +109,7 @@ class DeformableTemplatePrior(
         check_number("weight_concentration", self.weight_concentration, Real, 0)
 
     def with_defaults(self, **values):
-        """Return a prior with other values in the place of "auto".
+        """Return a prior with other values in place of "auto".
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ def enumerate_states(n_units):
     Parameters
     ----------
     n_units : int
-        At most 24.
+        Number of units, at most 24.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def enumerate_states(n_units):
 
 
 def enumerate_moments(graph, biases, weights):
-    """Return log Z and the means of units and of products of a pairwise model.
+    """Return log Z and the means of units and of their products in a pairwise model.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def enumerate_moments(graph, biases, weights):
     log_partition : float
         The logarithm of the sum over all states.
     units : ndarray of shape (n_units,)
-        Probability of 1 of each unit.
+        Probability that each unit is 1.
     edges : ndarray of shape (n_edges,)
-        Probability that both ends are 1.
+        Probability that both ends of an edge are 1.
 
     Examples
     --------
