@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from sklearn.utils import check_array
+from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.plotting.panels import load_pyplot, make_panels
@@ -122,8 +122,9 @@ class ComponentDisplay:
         rows = labels = None
         if X is not None:
             rows = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
-            few = slice(None, None, max(1, len(rows) // MOST_POINTS))
-            rows, labels = rows[few, chosen], np.asarray(estimator.predict(X))[few]
+            few = np.arange(0, len(rows), max(1, len(rows) // MOST_POINTS))
+            rows = rows[np.ix_(few, chosen)]
+            labels = np.asarray(estimator.predict(_safe_indexing(X, few)))
         display = cls(
             params.weights,
             gaussian.means[:, chosen],

@@ -38,6 +38,26 @@ def test_ellipses_are_two_standard_deviations(kind):
     pyplot.close("all")
 
 
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_only_rows_that_are_drawn_are_predicted(as_frame, monkeypatch):
+    X = np.concatenate([rows() + 0.01 * k for k in range(100)])
+    X = pd.DataFrame(X, columns=list("abc")) if as_frame else X
+    mixture = StochasticEMGaussianMixture(2, random_state=0).fit(X)
+    labels, seen = mixture.predict(X), []
+    predict = StochasticEMGaussianMixture.predict
+
+    def counted(self, X):
+        seen.append(len(X))
+        return predict(self, X)
+
+    monkeypatch.setattr(StochasticEMGaussianMixture, "predict", counted)
+    display = ComponentDisplay.from_estimator(mixture, X)
+    assert seen == [len(display.rows)] and 3000 <= seen[0] < 6000
+    np.testing.assert_array_equal(display.labels, labels[:: len(X) // 3000])
+    np.testing.assert_array_equal(display.rows, np.asarray(X)[:: len(X) // 3000])
+    pyplot.close("all")
+
+
 def test_chosen_columns_and_other_components():
     frame = pd.DataFrame(rows(), columns=list("abc"))
     mixture = StochasticEMMixture(2, emission="student_t", random_state=0).fit(frame)
