@@ -9,7 +9,7 @@ import numpy as np
 
 from sktem.exceptions import FitWarning, warn_user
 
-__all__ = ["CELLS", "warn_of_cells"]
+__all__ = ["CELLS", "judged_cells", "warn_of_cells"]
 
 
 class CellRule(NamedTuple):
@@ -35,6 +35,9 @@ class CellRule(NamedTuple):
     worse, one_worse, better : float
         Squared errors over those of means, from which on they are in doubt: of all
         columns, and of one; and below which no more rows are judged.
+    gain : float
+        Squared errors over those of the first mixture, below which another one is
+        chosen: where they differ little, more components have better densities.
     most_equal : float
         Share of a column with one value, at most, for it to be judged alone.
     far : float
@@ -55,6 +58,7 @@ class CellRule(NamedTuple):
     worse: float = 1.15
     one_worse: float = 1.3
     better: float = 0.9
+    gain: float = 0.9
     most_equal: float = 0.95
     far: float = 0.5
     errors: float = 2.5
@@ -117,6 +121,11 @@ class CellErrors:
         return worse - better > self.rule.errors * np.sqrt(worse + better)
 
     @property
+    def total(self):
+        """Sum of the squared errors of imputed values."""
+        return np.nansum(self.of(np.arange(self.values.shape[1]))[0] ** 2)
+
+    @property
     def are_better(self):
         """Whether imputed values are clearly nearer than means."""
         errors, means = self.of(np.arange(self.values.shape[1]))
@@ -155,8 +164,10 @@ def _judged(rows, weights, columns, learn, rule):
     return errors
 
 
-def warn_of_cells(rows, weights, columns, learn, names, rule: CellRule = CELLS):
-    """Warn of columns whose imputed values are behind their means.
+def judged_cells(rows, weights, columns, learners, rule: CellRule = CELLS):
+    """Return which learner imputes cells left out best, and the errors of its cells.
+
+    It is the first one where no other is clearly better.
 
     Parameters
     ----------
@@ -166,24 +177,45 @@ def warn_of_cells(rows, weights, columns, learn, names, rule: CellRule = CELLS):
         Their weights.
     columns : ndarray of int
         Columns of numbers that are judged.
-    learn : callable
-        Returns the fitted mixture of some rows, by their indices.
-    names : sequence
-        Names of all columns.
+    learners : list of callable
+        Each returns the fitted mixture of some rows, by their indices.
     rule : CellRule
-        What counts as behind.
+        When cells are judged, and how many.
+
+    Returns
+    -------
+    choice, errors : int and CellErrors
+        The first of the learners, and None, where nothing is in doubt.
     """
-    if len(rows) < rule.fewest or len(columns) < 2:
-        return
-    if not rule.doubts(rows[:, columns]):
-        return
+    few = len(rows) < rule.fewest or len(columns) < 2
+    if few or not rule.doubts(rows[:, columns]):
+        return 0, None
+    if len(learners) > 1:
+        rule = rule._replace(better=0.0)  # all of them are judged by the same cells
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cells = _judged(rows, weights, columns, learn, rule)
-    behind = cells.behind()
+        judged = [_judged(rows, weights, columns, learn, rule) for learn in learners]
+    totals = np.array([errors.total for errors in judged])
+    choice = int(totals.argmin()) if totals.min() < rule.gain * totals[0] else 0
+    return choice, judged[choice]
+
+
+def warn_of_cells(errors, columns, names):
+    """Warn of columns whose imputed values are behind their means.
+
+    Parameters
+    ----------
+    errors : CellErrors
+        Errors of cells that were left out.
+    columns : ndarray of int
+        Columns of numbers that were judged.
+    names : sequence
+        Names of all columns.
+    """
+    behind = errors.behind()
     if not len(behind):
         return
-    own, simple = (np.sqrt(np.nanmean(errors**2)) for errors in cells.of(behind))
+    own, simple = (np.sqrt(np.nanmean(part**2)) for part in errors.of(behind))
     first = ", ".join(str(names[column]) for column in columns[behind[:3]])
     warn_user(
         f"Imputed values of column(s) {first}{', ...' if len(behind) > 3 else ''} are "
@@ -191,6 +223,6 @@ def warn_of_cells(rows, weights, columns, learn, names, rule: CellRule = CELLS):
         f"deviations, and {simple:.2g} by the means. Heavy tails, or few rows, make "
         "slopes of one column in others that are not there. Transform the columns "
         'first, by QuantileTransformer(output_distribution="normal") or logarithms, or '
-        "take n_components=1 or SimpleImputer.",
+        'take n_components="auto" or SimpleImputer.',
         FitWarning,
     )

@@ -123,7 +123,7 @@ class ComponentDisplay:
         if X is not None:
             rows = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
             few = np.arange(0, len(rows), max(1, len(rows) // MOST_POINTS))
-            rows = rows[np.ix_(few, chosen)]
+            rows = rows[few][:, chosen]
             labels = np.asarray(estimator.predict(_safe_indexing(X, few)))
         display = cls(
             params.weights,

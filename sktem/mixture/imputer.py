@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,9 +13,9 @@ from sktem.choices import KnownParametersMixin, check_choice
 from sktem.e_step.random import drawing_generator
 from sktem.emissions.columns import Columns
 from sktem.emissions.gaussian import Gaussian
-from sktem.estimators.parameters import Seed
+from sktem.estimators.parameters import Auto, Seed
 from sktem.links import DocumentationLinkMixin
-from sktem.mixture.cells import CELLS, warn_of_cells
+from sktem.mixture.cells import CELLS, judged_cells, warn_of_cells
 from sktem.mixture.emission_mixture import StochasticEMMixture
 from sktem.mixture.scaled import PRIOR_ROWS, ROUNDING
 from sktem.mixture.stream import FIRST_ROWS
@@ -41,6 +42,28 @@ class ImputerFit(NamedTuple):
 FIT = ImputerFit()
 
 
+class Candidate(NamedTuple):
+    """A mixture that may impute.
+
+    Attributes
+    ----------
+    n_components : int
+        Number of components.
+    strength : float
+        Weight, over that of all rows, of a prior by which columns have nothing to do
+        with each other; 0 is the usual prior.
+    """
+
+    n_components: int
+    strength: float = 0.0
+
+
+#: What ``n_components="auto"`` chooses from: the last one imputes means.
+CANDIDATES = (
+    Candidate(2), Candidate(1), Candidate(1, 0.3), Candidate(1, 1.0), Candidate(1, 1e6)
+)  # fmt: skip
+
+
 def _gaussian_blocks(emission):
     """Return index, emission and columns of the Gaussian blocks of an emission."""
     if not isinstance(emission, Columns):
@@ -49,7 +72,7 @@ def _gaussian_blocks(emission):
     return [block for block in blocks if isinstance(block[1], Gaussian)]
 
 
-def _with_prior(X, emission, sample_weight):
+def _with_prior(X, emission, sample_weight, strength):
     """Return an emission with a prior on covariances, and the number of rows."""
     model = StochasticEMMixture(emission=emission, tol=FIT.tol)
     rows, weights = model._rows_of_fit(X, sample_weight)
@@ -66,8 +89,11 @@ def _with_prior(X, emission, sample_weight):
         least = FIT.constant * np.maximum(size, 1.0)
         is_constant = np.sqrt(variances) <= ROUNDING * size
         block.covariance_prior = np.where(is_constant, least**2, variances)
-        block.covariance_prior_strength = PRIOR_ROWS.of(values.shape[1]) / n
+        usual = PRIOR_ROWS.of(values.shape[1]) / n
+        block.covariance_prior_strength = strength or usual
         block.reg_covar = 0.0
+    if strength:
+        return base, n
     model.set_params(emission=base).fit(X, sample_weight=sample_weight)
     params = model.params_
     for k, block, _ in gaussian:
@@ -83,8 +109,11 @@ class MixtureImputer(
 
     Parameters
     ----------
-    n_components : int, default=2
-        Number of components.
+    n_components : int or "auto", default="auto"
+        Number of components. "auto" is two; but where Gaussian columns by name have
+        fewer than ten rows each, or values far out, it is what imputes cells of rows
+        that are left out best: two components, or one, also with a prior by which
+        columns have less to do with each other, down to means.
     emission : str or Emission, default="gaussian"
         Distribution of a row in a component, see :class:`StochasticEMMixture`. If it is
         a name, a prior shrinks the covariances of Gaussian columns towards that of all
@@ -115,7 +144,7 @@ class MixtureImputer(
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int | Auto = "auto",
         *,
         emission="gaussian",
         method: Literal["mean", "draw", "mode"] = "mean",
@@ -146,33 +175,45 @@ class MixtureImputer(
             The fitted transformer.
         """
         check_choice("method", self.method, ("mean", "draw", "mode"))
-        self.mixture_ = self._learned(X, self.emission, sample_weight)
+        candidates = list(CANDIDATES)
+        if isinstance(self.n_components, str):
+            check_choice("n_components", self.n_components, ("auto",), " or an integer")
+        else:
+            candidates = [Candidate(self.n_components)]
+        self.mixture_ = self._learned(X, self.emission, sample_weight, candidates[0])
         if isinstance(self.emission, str):
-            self._warn_of_cells(X, sample_weight)
+            choice = self._best_by_cells(X, sample_weight, candidates)
+            if choice > 0:
+                self.mixture_ = self._learned(
+                    X, self.emission, sample_weight, candidates[choice]
+                )
         self.n_features_in_ = self.mixture_.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
         if hasattr(self.mixture_, "feature_names_in_"):
             self.feature_names_in_ = self.mixture_.feature_names_in_
         return self
 
-    def _learned(self, X, emission, sample_weight, with_prior=False, **options):
+    def _learned(
+        self, X, emission, sample_weight, candidate, with_prior=False, **options
+    ):
         """Return the mixture of rows, with a prior on the covariances of a name."""
+        n_components, strength = candidate
         if with_prior or isinstance(emission, str):
-            emission, n = _with_prior(X, emission, sample_weight)
+            emission, n = _with_prior(X, emission, sample_weight, strength)
             # A component that the prior leaves without rows stays.
             options["weight_concentration"] = 2 / n
         options = {"tol": FIT.tol, "random_state": self.random_state, **options}
-        mixture = StochasticEMMixture(self.n_components, emission=emission, **options)
+        mixture = StochasticEMMixture(n_components, emission=emission, **options)
         return mixture.fit(X, sample_weight=sample_weight)
 
-    def _warn_of_cells(self, X, sample_weight):
-        """Warn of Gaussian columns whose imputed values are behind their means."""
+    def _best_by_cells(self, X, sample_weight, candidates):
+        """Return which candidate imputes best; warn where means would do better."""
         mixture = self.mixture_
         rows, weights = mixture._rows_of_fit(X, sample_weight)
         rows = carrier_of(rows)
         blocks = _gaussian_blocks(mixture.emission_)
         if not (blocks and rows.can_take):
-            return
+            return 0
         weights = np.ones(len(rows)) if weights is None else weights
         n, d = len(rows), mixture.n_features_in_
         some = np.random.default_rng(0).permutation(n)[: CELLS.n_rows]
@@ -181,18 +222,24 @@ class MixtureImputer(
         # Fits to parts of the rows begin where that to all of them has ended.
         shares = mixture.fitted_.posterior(rows)
 
-        def learn(taken):
+        def learn(taken, candidate):
+            start = shares if candidate == candidates[0] else np.ones((len(rows), 1))
             return self._learned(
                 rows[taken],
                 mixture.emission_,
                 weights[taken],
+                candidate,
                 with_prior=True,
-                init_params=lambda *_: shares[taken],
+                init_params=lambda *_: start[taken],
                 random_state=0,
             ).fitted_
 
-        names = getattr(mixture, "feature_names_in_", range(d))
-        warn_of_cells(rows, weights, columns, learn, names)
+        learners = [partial(learn, candidate=candidate) for candidate in candidates]
+        choice, errors = judged_cells(rows, weights, columns, learners)
+        if errors is not None:
+            names = getattr(mixture, "feature_names_in_", range(d))
+            warn_of_cells(errors, columns, names)
+        return choice
 
     def transform(self, X):
         """Return the table with missing values imputed.

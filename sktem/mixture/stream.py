@@ -254,12 +254,9 @@ class MixtureStream(StreamRunner):
             if is_auto(self.parameters.get("tol", "auto")):
                 fit = self.mixture, model, params
                 if better := better_start(*fit, rows, weights):
-                    start, limits = (
-                        (model, better.params, better.s),
-                        (most, settings.tol),
-                    )
-                    state = _after_passes(start, (rows, weights), random[0], limits)
-                    params = state.params
+                    start, data = (model, better.params, better.s), (rows, weights)
+                    limits = most, settings.tol
+                    params = _after_passes(start, data, random[0], limits).params
             self.preview, self.published_at = (model, params), self.kept.count
         return self.preview
 

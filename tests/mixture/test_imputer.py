@@ -87,7 +87,7 @@ def test_slopes_of_heavy_tails_are_told():
         holes = np.where(lost, np.nan, X)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            filled = MixtureImputer(random_state=0).fit_transform(holes)
+            filled = MixtureImputer(2, random_state=0).fit_transform(holes)
         errors, means = filled - X, np.where(lost, np.nanmean(holes, axis=0) - X, 0.0)
         if np.linalg.norm(errors) > 2 * np.linalg.norm(means):
             n_bad += 1
@@ -96,6 +96,48 @@ def test_slopes_of_heavy_tails_are_told():
             assert not told(normal.fit_transform(holes))
             assert not told(rng.normal(size=(400, 4)) @ rng.normal(size=(4, 4)))
     assert n_bad >= 2
+
+
+def errors_of(X, seed, n_components):
+    """Return squared errors of imputed values and of means, and the components."""
+    lost = np.random.default_rng(seed).random(X.shape) < 0.2
+    lost[:2], lost[lost.all(axis=1)] = False, False
+    holes = np.where(lost, np.nan, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        imputer = MixtureImputer(n_components, random_state=0).fit(holes)
+    errors = (imputer.transform(holes) - X)[lost]
+    means = (np.nanmean(holes, axis=0) - X)[lost]
+    return errors @ errors, means @ means, imputer.mixture_.n_components
+
+
+def noise(rng):
+    return rng.normal(size=(12, 4))
+
+
+def heavy_tails(rng):
+    return rng.standard_t(2, size=(60, 2)) @ rng.normal(size=(2, 4))
+
+
+@pytest.mark.parametrize("draw", [noise, heavy_tails])
+def test_components_are_chosen_by_cells_left_out(draw):
+    """Two components had 1.2 to 3.3 times the error of means, silently."""
+    auto, two = np.zeros(3), np.zeros(3)
+    for seed in range(12):
+        X = draw(np.random.default_rng(seed))
+        X /= X.std(axis=0)
+        auto, two = auto + errors_of(X, seed, "auto"), two + errors_of(X, seed, 2)
+    assert auto[0] < 0.85 * two[0]
+    assert auto[0] < 1.5 * auto[1]
+
+
+def test_two_components_stay_where_nothing_is_in_doubt():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4)) + 4 * rng.integers(0, 2, (200, 1))
+    one, other = errors_of(X, 0, "auto"), errors_of(X, 0, 2)
+    assert one == other and one[2] == 2
+    few = X[:30]
+    assert errors_of(few, 0, "auto")[0] < 0.6 * errors_of(few, 0, "auto")[1]
 
 
 def test_good_columns_are_not_judged():
