@@ -189,10 +189,15 @@ class Categorical(Emission):
             yield from share_directions("probabilities", p, then, place, (column,), k)
 
     def n_parameters(self, K, d, params=None):
-        """Return the number of free probabilities."""
+        """Return the number of free probabilities.
+
+        Without smoothing, categories that no row has are not counted, given params.
+        """
         counts = self.n_categories
         if params is not None:
-            possible = (params.probabilities > 0).sum(axis=2)
+            p = params.probabilities
+            occurs = (p > self._least_probability).any(axis=0)
+            possible = ((p > 0) & occurs).sum(axis=2)
             return int(np.maximum(possible - 1, 0).sum())
         if isinstance(counts, str):
             raise ValueError(

@@ -75,12 +75,15 @@ class SeenIntegers:
         Whether some have been integers, or missing values that make floats of these.
     are_whole : bool
         Whether all are integers that are not negative.
+    are_booleans : bool
+        Whether some have been booleans, which are codes however rare one of them is.
     frequencies : dict of float to int
         How often each of the first three distinct values came.
     """
 
-    def __init__(self, are_typed=False):
+    def __init__(self, are_typed=False, are_booleans=False):
         self.are_typed, self.are_whole = are_typed, True
+        self.are_booleans = are_booleans
         self.frequencies: dict[float, int] = {}
 
     @property
@@ -95,6 +98,8 @@ class SeenIntegers:
         At least five of them, by expectation; rare counts, such as a few ones among
         zeros, may have others later.
         """
+        if self.are_booleans:
+            return True
         if not self.are_counts or len(self.frequencies) != 2:
             return False
         values, rows = np.array(list(self.frequencies.items())).T
@@ -105,14 +110,16 @@ class SeenIntegers:
     def example(self):
         """Return a column that has the same signs."""
         if self.are_codes:
-            return np.tile(np.array([*self.frequencies], np.int64), 30)
+            codes = (0, 1) if self.are_booleans else [*self.frequencies]
+            return np.tile(np.array(codes, np.int64), 30)
         return np.zeros(1, np.int64 if self.are_counts else np.float64)
 
     def __call__(self, values):
         """Return the values as they are."""
         values = np.asarray(values)
         missing = is_missing_label(values)
-        of_type = values.dtype.kind in "iu" or any(
+        self.are_booleans |= values.dtype.kind == "b"
+        of_type = values.dtype.kind in "iub" or any(
             isinstance(value, Integral)
             for value in (values if values.dtype.kind == "O" else ())
         )
@@ -246,12 +253,16 @@ def is_missing_label(values):
 def labels_of(column, name) -> np.ndarray:
     """Return the labels of a column in order: of its type, or sorted.
 
+    Booleans are of a type that has two, whether both occur or not.
+
     Raise ValueError for lists and the like, which are no labels.
     """
     categories = getattr(getattr(column, "dtype", None), "categories", None)
     if hasattr(categories, "__len__"):  # those of polars need not be known
         return np.asarray(categories, dtype=object)
     values = np.asarray(column)
+    if values.dtype.kind == "b" or are_booleans(values):
+        return np.array([False, True], values.dtype)
     values = values[~is_missing_label(values)]
     try:
         labels = set(values) if values.dtype.kind == "O" else ()

@@ -87,6 +87,8 @@ class Table:
                 sizes = np.broadcast_to(block.n_categories, len(columns))
                 for index, count in zip(columns, sizes, strict=True):
                     distinct = labels_of(_column(X, index), _name(X, index))
+                    if distinct.dtype.kind == "b" and not frame:  # 0 and 1 in arrays
+                        distinct = distinct.astype(np.uint8)
                     self.categories[index] = all_codes(distinct, count)
                 if isinstance(block.n_categories, str):
                     counts = [len(self.categories[index]) for index in columns]
@@ -113,8 +115,7 @@ class Table:
             The table.
         """
         names = source.names
-        if places is None:
-            places = list(range(n_columns_of(source)))
+        places = [*range(n_columns_of(source))] if places is None else places
         if names is not None:
             names = [names[j] for j in places]
         seen = {j: SeenLabels(is_text=True) for j in label_places(source, places)}
@@ -126,7 +127,7 @@ class Table:
         table = cls(_joined(ones, names, text), emission, names)
         auto = isinstance(emission, str) and emission == "auto"
         named = auto and names is not None
-        typed = auto and dtype.kind in "iu"
+        typed = auto and dtype.kind in "iub"
         columns = table.categories
         if not (columns or named or typed):
             return table
@@ -134,7 +135,7 @@ class Table:
         unused = {places[j]: numbers_or_nan for j in text if j not in columns}
         source = with_coded(source, unused) if unused else source
         integers = {
-            j: SeenIntegers(are_typed=typed)
+            j: SeenIntegers(typed, typed and dtype.kind == "b")
             for j in range(d)
             if (named or typed) and j not in text
         }
@@ -363,7 +364,7 @@ def _emission_of(X, name, labels):
     counts: list[int] = []
     if name == "auto":
         name = "gaussian"
-        if is_frame(X) or np.asarray(X).dtype.kind in "iu":
+        if is_frame(X) or np.asarray(X).dtype.kind in "iub":
             seen = {j: _integers(_column(X, j)) for j in numbers}
             codes = [j for j in numbers if seen[j].are_codes]
             labels = sorted([*labels, *codes])

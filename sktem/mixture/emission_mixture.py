@@ -59,11 +59,12 @@ class StochasticEMMixture(MixtureEstimator):
         "gamma", "exponential", "log_normal", "multinomial", "von_mises" or
         "von_mises_fisher"; "auto" treats columns of integers as counts
         ("negative_binomial"), or as labels if they have only two values and counts
-        would hardly have those two alone. Integers that missing values have turned into
-        floats are included. Other numbers are "gaussian". Columns of labels of a data
-        frame or a file are categorical whatever the name. Alternatively, an instance of
-        a class of :mod:`sktem.emissions` for all columns, such as ``Columns([(name,
-        emission, columns), ...])``, which gives each group of columns its own emission.
+        would hardly have those two alone, and booleans as labels. Integers that missing
+        values have turned into floats are included. Other numbers are "gaussian".
+        Columns of labels of a data frame or a file are categorical whatever the name.
+        Alternatively, an instance of a class of :mod:`sktem.emissions` for all columns,
+        such as ``Columns([(name, emission, columns), ...])``, which gives each group of
+        columns its own emission.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"} or callable, \
             default="kmeans"
         The start. Distances are those of standardised numbers and of indicators of
@@ -192,7 +193,9 @@ class StochasticEMMixture(MixtureEstimator):
     array([1. , 2.2])
     """
 
-    _parameter_names = ("weights_", "params_")
+    _parameter_names = (
+        "weights_", "n_components_", "params_", "emission_", "categories_",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -290,7 +293,7 @@ class StochasticEMMixture(MixtureEstimator):
         )
         if reset:
             table = X if is_frame(X) else np.asarray(X)
-            typed = is_frame(X) or table.dtype.kind in "iu"
+            typed = is_frame(X) or table.dtype.kind in "iub"
             self._table = Table(table if typed else rows, self.emission)
         return self._table.encode(rows) if self._table.has_labels else rows
 

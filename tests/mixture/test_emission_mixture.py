@@ -455,6 +455,57 @@ def test_components_of_single_heavy_rows_are_told(cls, scale):
     cls(3, random_state=0).fit(X, sample_weight=weights)
 
 
+@pytest.mark.parametrize("n_unused", [0, 40])
+def test_categories_that_no_row_has_are_no_parameters(n_unused):
+    """Levels that filtering has left behind change neither criteria nor warnings."""
+    rng = np.random.default_rng(2)
+    z = rng.integers(3, size=300)
+    p = np.full((3, 4), 0.1) + 0.6 * np.eye(3, 4)
+    codes = (p.cumsum(axis=1)[z][:, None] < rng.random((300, 6, 1))).sum(axis=2)
+    labels = [f"l{code}" for code in range(4 + n_unused)]
+    table = pd.DataFrame(
+        {
+            f"c{j}": pd.Categorical.from_codes(codes[:, j], labels)
+            for j in range(codes.shape[1])
+        }
+    )
+    occurring = table.astype(str)
+    mixture = StochasticEMMixture("auto", random_state=0)
+    assert messages_of(lambda: mixture.fit(table))[1] == []
+    assert mixture.n_components_ == 3
+    known = clone(mixture).fit(occurring)
+    assert_allclose(mixture.bic(table), known.bic(occurring), rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["array", "file", "stream", "frame"])
+def test_booleans_of_any_form_are_labels(form, tmp_path):
+    """Also those that are rarely true, which counts could be, or never."""
+    X = np.random.default_rng(0).random((300, 4)) < [0.5, 0.3, 0.02, 0]
+    mixture = StochasticEMMixture(2, emission="auto", random_state=0)
+    if form == "file":
+        np.save(tmp_path / "rows.npy", X)
+        mixture.fit(str(tmp_path / "rows.npy"))
+    elif form == "stream":
+        mixture.partial_fit(X)
+    else:
+        mixture.fit(pd.DataFrame(X) if form == "frame" else X)
+    assert [known.tolist() for known in mixture.categories_.values()] == [[0, 1]] * 4
+    never = np.ones((1, 4), dtype=bool)
+    score = mixture.score_samples(pd.DataFrame(never) if form == "frame" else never)
+    assert np.isfinite(score).all()
+
+
+def test_a_stream_has_the_attributes_of_a_fit():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=200), "s": rng.choice(["a", "b"], 200)})
+    mixture = StochasticEMMixture(2, random_state=0)
+    for _ in range(2):  # attributes are computed when they are read, on each chunk
+        mixture.partial_fit(table)
+        assert mixture.n_components_ == 2
+        assert isinstance(mixture.emission_, Columns)
+        assert mixture.categories_[1].tolist() == ["a", "b"]
+
+
 def test_booleans_with_holes_are_labels():
     table = pd.DataFrame({"flag": [True, None, False, True] * 10})
     mixture = StochasticEMMixture(1).fit(table)
