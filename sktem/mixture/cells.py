@@ -200,7 +200,7 @@ def judged_cells(rows, weights, columns, learners, rule: CellRule = CELLS):
     return choice, judged[choice]
 
 
-def warn_of_cells(errors, columns, names):
+def warn_of_cells(errors, columns, names, others):
     """Warn of columns whose imputed values are behind their means.
 
     Parameters
@@ -211,6 +211,8 @@ def warn_of_cells(errors, columns, names):
         Columns of numbers that were judged.
     names : sequence
         Names of all columns.
+    others : str
+        What else may impute them.
     """
     behind = errors.behind()
     if not len(behind):
@@ -223,6 +225,6 @@ def warn_of_cells(errors, columns, names):
         f"deviations, and {simple:.2g} by the means. Heavy tails, or few rows, make "
         "slopes of one column in others that are not there. Transform the columns "
         'first, by QuantileTransformer(output_distribution="normal") or logarithms, or '
-        'take n_components="auto" or SimpleImputer.',
+        f"take {others}.",
         FitWarning,
     )

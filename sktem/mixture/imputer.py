@@ -238,7 +238,9 @@ class MixtureImputer(
         choice, errors = judged_cells(rows, weights, columns, learners)
         if errors is not None:
             names = getattr(mixture, "feature_names_in_", range(d))
-            warn_of_cells(errors, columns, names)
+            is_open = len(candidates) > 1
+            others = "SimpleImputer" if is_open else 'n_components="auto"'
+            warn_of_cells(errors, columns, names, others)
         return choice
 
     def transform(self, X):
