@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._indexing import _get_column_indices
 
 from sktem.choices import check_names
-from sktem.emissions.base import Emission
+from sktem.emissions.base import Emission, WrongValueError
 from sktem.emissions.names import emission_named
 
 __all__ = ["Columns", "ColumnsParams", "column_indices"]
@@ -197,6 +197,10 @@ class Columns(Emission):
         for name, emission, columns in self.resolved(X).emissions:
             try:
                 emission.check(columns_of(X, columns))
+            except WrongValueError as error:
+                taken, column, found = error.args
+                found = f"{found} (in the block {name!r})"
+                raise WrongValueError(taken, columns[column], found) from None
             except ValueError as error:
                 raise ValueError(f"{error} (in the block {name!r})") from error
 

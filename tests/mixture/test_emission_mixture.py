@@ -578,6 +578,16 @@ def test_columns_of_blocks_are_named_as_they_are_in_the_table():
         mixture.fit(X)
 
 
+def test_values_that_a_block_cannot_have_are_in_a_column_of_the_table():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(50, 2)), rng.poisson(3, size=(50, 2))])
+    emission = Columns([("x", Gaussian(), [0, 1]), ("n", NegativeBinomial(), [2, 3])])
+    mixture = StochasticEMMixture(1, emission=emission).fit(X)
+    X[7, 3] = -1
+    with pytest.raises(ValueError, match=r"column 3 has -1 \(in the block 'n'\)"):
+        mixture.score(X)
+
+
 def test_integers_that_holes_have_made_floats_are_counts():
     counts = np.random.default_rng(0).poisson(4.0, 200)
     table = pd.DataFrame({"count": counts, "size": counts + 0.5})
