@@ -20,6 +20,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     thin_latents,
 )
 from sktem.mixed_effects.inference.node_numbers import covariance_of, least_share
+from sktem.mixed_effects.inference.quadratic import is_quadratic
 from sktem.mixed_effects.inference.standard_errors import at_bounds, noise
 from sktem.mixed_effects.m_step import repaired_covariance
 from sktem.mixed_effects.narrow_inputs import is_far_from_zero
@@ -395,13 +396,15 @@ class LastClimb:
         """Return a message on undetermined population values and effects, or ""."""
         vector, open_ = self.vector, np.zeros(len(self.vector), dtype=bool)
         is_held = at_bounds(vector, ascent.params)
+        by_differences = not is_quadratic(self.model, self.rows, ascent.params)
         for information in (ascent.information, ascent.by_nodes.information):
             if information is None:
                 continue
             open_ |= np.isnan(np.diag(covariance_of(information.observed, is_held)))
             share = self.rule.no_share * np.diag(information.complete)
             open_ |= np.diag(information.observed) <= share
-            open_ |= exchanged(vector, information.observed, is_held)
+            if by_differences:
+                open_ |= exchanged(vector, information.observed, is_held)
         # Variances near their bounds do not count, nor what correlates with them.
         open_[vector.omega] = open_[vector.is_residual] = False
         open_ &= ~vector.at_box(ascent.params)

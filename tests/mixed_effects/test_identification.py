@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.mixed_effects.differences import numerical_hessian
+from sktem.mixed_effects.inference.quadratic import is_quadratic
 from tests.mixed_effects.test_estimator import NORMAL, linear_data, linear_deviance
 
 TIMES = np.arange(6.0)
@@ -30,12 +31,17 @@ def decays(seed=0, n=30):
 
 def fitted(model, X, y, parameters, **options):
     """Fit, and return the fit and its warnings of convergence."""
+    return fitted_on((X, y, GROUPS), model, parameters, **options)
+
+
+def fitted_on(data, model, parameters, **options):
+    """Fit X, y and groups, and return the fit and its warnings of convergence."""
     fit = NonlinearMixedEffectsRegressor(
         model, parameters=parameters, random_state=0, **options
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit.fit(X, y, groups=GROUPS)
+        fit.fit(*data[:2], groups=data[2])
     found = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     return fit, " ".join(str(w.message) for w in found)
 
@@ -107,6 +113,63 @@ def test_the_origin_of_the_input_does_not_matter_or_is_told(offset, omega, seed)
         assert "subtract a typical value" in told[0]
     else:
         np.testing.assert_allclose(fit.log_likelihood(), best, atol=1e-3)
+
+
+def line(psi, X):
+    return psi["intercept"] + psi["slope"] * X[:, 0]
+
+
+@pytest.mark.parametrize("model", ["linear", line])
+def test_random_intercepts_from_a_far_origin(model, global_random_seed):
+    """Slopes, and their standard errors, are those from a near one."""
+    rows, y, groups = linear_data(seed=global_random_seed)
+    options = {**NORMAL, "model": model, "omega": ["intercept"], "random_state": 0}
+    fit = NonlinearMixedEffectsRegressor(**options).fit(rows, y, groups=groups)
+    known, errors = fit.population_parameters_, fit.standard_errors()
+    best = fit.log_likelihood()
+    fit.fit(rows + 1e4, y, groups=groups)
+    assert fit.converged_
+    np.testing.assert_allclose(fit.log_likelihood(), best, atol=1e-4)
+    found = fit.population_parameters_["slope"]
+    np.testing.assert_allclose(found, known["slope"], atol=1e-2 * errors["slope"])
+    found = fit.standard_errors()["slope"]
+    np.testing.assert_allclose(found, errors["slope"], rtol=5e-3)
+
+
+def test_shares_of_a_slope_are_not_determined(global_random_seed):
+    """Whole steps of exact differences find directions that are flat."""
+    rows, y, groups = linear_data(seed=global_random_seed)
+
+    def shared(psi, X):
+        return psi["level"] + (psi["slope"] + psi["rest"]) * X[:, 0]
+
+    fit, message = fitted_on(
+        (rows, y, groups), shared, {"level": 0.0, "slope": 1.0, "rest": 0.5},
+        transforms="normal", omega=["level"],
+    )  # fmt: skip
+    assert not fit.converged_
+    assert "The data do not determine ['slope', 'rest']" in message
+
+
+@pytest.mark.parametrize("curved", [False, True])
+def test_what_is_quadratic(curved):
+    """Differences take whole steps for lines, and short ones for curves."""
+    rows, y, groups = linear_data()
+    power = 1.1 if curved else 1.0
+
+    def model(psi, X):
+        return (
+            psi["level"] + psi["slope"] * X[:, 0] + psi["bend"] ** power * X[:, 0] ** 2
+        )
+
+    fit = NonlinearMixedEffectsRegressor(
+        model, parameters={"level": 0.0, "slope": 1.0, "bend": 1.0}, omega=["level"],
+        transforms="normal", random_state=0, max_iter=1, tol=0,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the single pass
+        fitted = fit.fit(rows, y + rows[:, 0] ** 2, groups=groups).fitted_
+    assert is_quadratic(fitted.model, fitted.rows, fitted.params) != curved
 
 
 @pytest.mark.parametrize("offset", [1e2, 1e6])

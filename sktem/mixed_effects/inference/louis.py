@@ -13,6 +13,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     DRAWS_AT_ONCE,
     ImportanceDraws,
 )
+from sktem.mixed_effects.inference.quadratic import is_quadratic
 from sktem.mixed_effects.inference.several_parameters import (
     log_conditionals,
     residual_sums,
@@ -159,7 +160,9 @@ def _observation_part(vector, rows, Z, params, w):
     """Return slopes and the Hessian in numeric and residual parameters."""
     closed, values, k = vector.closed, vector.of(params), len(params.numeric)
     model = vector.model.in_step(1 + k * (k + 1))
-    steps = DIFFERENCES.step(model.structure) * vector.units(params)[vector.numeric]
+    whole = is_quadratic(vector.model, rows, params)
+    step = 1.0 if whole else DIFFERENCES.step(model.structure)
+    steps = step * vector.units(params)[vector.numeric]
     pairs = [(e, g) for e in range(k) for g in range(e)]
     axes = np.diag(steps)
     shifts = [*axes, *-axes]
