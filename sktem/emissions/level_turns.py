@@ -105,10 +105,11 @@ class LevelTurns(NamedTuple):
             c[:, :, 1 + column, at + i * q + column] = of_state[:, i]
         c = c.reshape(len(histories), K * (1 + q), -1)
         onto = self._onto_shared(K)
-        c = np.einsum("ab,haw->hbw", onto, c)
-        normal = np.einsum("h,haw,hwv,hbv->ab", share, c, moments, c, optimize=True)
-        y = moments[:, :, 1:at]
-        response = np.einsum("h,haw,hwi,hi->a", share, c, y, steps, optimize=True)
+        c = onto.T @ c
+        turned = share[:, None, None] * c
+        normal = (turned @ moments @ c.swapaxes(1, 2)).sum(axis=0)
+        y = moments[:, :, 1:at] @ steps[:, :, None]
+        response = (turned @ y).sum(axis=0)[:, 0]
         # Where a unit root leaves a mean open, it stays about where it is.
         places = [0, *range(at, at + q)]
         squares = np.tile(share @ moments[:, places, places], K) @ onto
