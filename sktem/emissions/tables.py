@@ -12,6 +12,7 @@ from sktem.choices import check_choice
 from sktem.emissions.base import Emission
 from sktem.emissions.categorical import Categorical
 from sktem.emissions.columns import Columns
+from sktem.emissions.frames import as_frame
 from sktem.emissions.labels import (
     LabelTable,
     SeenIntegers,
@@ -306,7 +307,7 @@ class Table:
                 stacked[:, index] = values
             wanted = getattr(like, "dtype", None)
             return stacked if wanted is None else stacked.astype(wanted)
-        return _as_frame(columns, names, like)
+        return as_frame(columns, names, like)
 
 
 def n_columns_of(source) -> int:
@@ -322,39 +323,6 @@ def _joined(columns, names, text):
     for j, distinct in enumerate(columns):
         X[: len(distinct), j] = distinct
     return X.astype(columns[0].dtype) if np.isfinite(X).all() else X
-
-
-def _as_frame(columns, names, like):
-    """Return columns as a data frame of pandas or of the library of another one."""
-    import pandas as pd
-
-    names = list(like.columns) if is_frame(like) else list(names)
-    frame = pd.DataFrame(dict(zip(names, columns.values(), strict=True)))
-    if not is_frame(like):
-        return frame.infer_objects()
-    if not hasattr(like, "iloc"):
-        return _of_polars(frame, like)
-    frame.index = like.index
-    for name in names:
-        wanted = like[name].dtype
-        if frame[name].isna().any() and wanted.kind in "biu":
-            continue
-        whole = wanted.kind not in "iu" or (frame[name] == frame[name].round()).all()
-        if wanted != frame[name].dtype and whole:
-            frame[name] = frame[name].astype(wanted)
-    return frame
-
-
-def _of_polars(frame, like):
-    """Return a frame of polars with the types of another one, where they fit."""
-    rows = type(like)({name: list(frame[name]) for name in frame})
-    return rows.cast(
-        {
-            name: kind
-            for name, kind in like.schema.items()
-            if not kind.is_integer() or (frame[name] == frame[name].round()).all()
-        }
-    )
 
 
 def _emission_of(X, name, labels):

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
 from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.frames import as_frame
 from sktem.emissions.magnitudes import check_magnitude
 from sktem.emissions.tables import is_frame
 from sktem.estimators.by_blocks import checked_rows
@@ -413,11 +414,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     def _filled(self, X, rows):
         """Return rows without holes as a table like the given one."""
-        if not is_frame(X):
-            return rows
-        if not hasattr(X, "iloc"):  # not of pandas
-            return type(X)(dict(zip(X.columns, rows.T, strict=True)))
-        return type(X)(rows, index=X.index, columns=X.columns)
+        return as_frame(dict(enumerate(rows.T)), like=X) if is_frame(X) else rows
 
     def _drawn(self, n_samples):
         """Return rows of the mixture and their components."""

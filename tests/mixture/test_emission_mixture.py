@@ -778,6 +778,31 @@ def test_columns_of_lists_are_named(value):
         StochasticEMMixture(2).fit(frame)
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_the_gaussian_class_keeps_the_types_of_frames(kind):
+    """But for integers and booleans whose holes are filled with fractions."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "n": rng.integers(9, size=80),
+            "holes": pd.array(rng.integers(9, size=80), dtype="Int64"),
+            "flag": pd.array(rng.random(80) < 0.5, dtype="boolean"),
+            "x": rng.normal(size=80).astype(np.float32),
+        }
+    )
+    if kind == "pandas":
+        table["codes"] = pd.Categorical(rng.integers(9, size=80))
+        table.loc[5, "codes"] = None
+    table.loc[3, ["holes", "flag"]] = pd.NA
+    table.loc[4, "x"] = np.nan
+    table = table if kind == "pandas" else polars.from_pandas(table)
+    completed = StochasticEMGaussianMixture(random_state=0).fit(table).impute(table)
+    types = [str(completed[name].dtype).lower() for name in completed.columns]
+    assert types[:4] == ["int64", "float64", "float64", "float32"]
+    assert not np.isnan(np.asarray(completed, dtype=float)).any()
+    assert 0 < completed["flag"][3] < 1
+
+
 def test_frames_of_polars_keep_their_types():
     pl, rng = polars, np.random.default_rng(0)
     frame = pl.DataFrame(
