@@ -164,10 +164,10 @@ def doubt_of_covariances(
             f"reg_covar={reg_covar:g} in directions (mostly of column(s) "
             f"{listed(columns)}) in which other rows differ: likelihoods measure "
             "reg_covar there, and new rows can have very low ones. Where columns have "
-            "few distinct values, take them for counts or labels, by emission='auto' "
-            "of StochasticEMMixture or HiddenMarkovModel, a larger reg_covar, such as "
-            "a hundredth of the squared distance between two values, or a "
-            "covariance_prior, or leave them out."
+            "few distinct values, take them for counts or labels, as integers or text "
+            "with emission='auto' of StochasticEMMixture or HiddenMarkovModel, a "
+            "larger reg_covar, such as a hundredth of the squared distance between two "
+            "values, or a covariance_prior, or leave them out."
         )
     return None
 
