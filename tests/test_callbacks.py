@@ -138,6 +138,42 @@ def test_several_starts_go_on(solver, share, tmp_path):
     assert counter.epochs == whole.epochs - epoch
 
 
+def crossed(seed):
+    """Return rows of three long clusters that cross, of which k-means makes others."""
+    rng = np.random.default_rng(seed)
+    turns = np.linalg.qr(rng.normal(size=(3, 2, 2)))[0]
+    z, noise = rng.integers(3, size=300), rng.normal(size=(300, 2, 1))
+    return (turns[z] * [4.0, 0.3] @ noise)[..., 0] + rng.normal(size=(3, 2))[z]
+
+
+@pytest.mark.parametrize("n_init", [1, 2])
+def test_a_better_start_is_one_more_run(n_init, tmp_path):
+    """Callbacks see it as the others, and a fit that is killed in it goes on."""
+    pytest.importorskip("rich")
+    n_further = 0
+    for seed in range(20):
+        X = crossed(seed)
+        settings = {"n_init": n_init, "random_state": 0}
+        expected = StochasticEMGaussianMixture(3, **settings).fit(X)
+        whole, path = Hooks(), tmp_path / f"{seed}.pickle"
+        bars = [whole, sklearn_callback.ProgressBar()]
+        fit = StochasticEMGaussianMixture(3, **settings).set_callbacks(*bars).fit(X)
+        assert_same(fit, expected)
+        n_runs = whole.tasks.count(("begin", "run"))
+        if n_runs == n_init:
+            continue
+        n_further += 1
+        assert n_runs == whole.tasks.count(("end", "run")) == n_init + 1
+        kill = kill_at(whole.epochs - 1)
+        with pytest.raises(KilledError):
+            StochasticEMGaussianMixture(3, **settings).set_callbacks(
+                Checkpoint(path), kill
+            ).fit(X)
+        resumed = StochasticEMGaussianMixture(3, **settings)
+        assert_same(resumed.set_callbacks(Checkpoint(path)).fit(X), expected)
+    assert n_further >= 3
+
+
 def test_a_killed_process_goes_on(tmp_path):
     """With a signal that nothing can catch, in the middle of an epoch."""
     path = tmp_path / "fit.pickle"

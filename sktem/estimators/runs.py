@@ -175,7 +175,8 @@ class EpochEstimator(
         """
         whole = task is None
         if whole:
-            task = Task.of_call(self, X, n_subtasks=n_init)
+            n_runs = n_init + (further_run is not None)
+            task = Task.of_call(self, X, n_subtasks=n_runs)
             for callback in getattr(self, "_skl_callbacks", []):
                 if hasattr(callback, "restore"):
                     progress = callback.restore(self, X, sample_weight, progress)
