@@ -77,7 +77,7 @@ class _Rows(NamedTuple):
         return cls(*(values[part] for part in parts for values in (rows, weights)))
 
 
-def _best_short_run(mixture, model, rows, random, method, rule) -> Run | None:
+def _best_short_run(mixture, model, rows, random, method, rule=RULE) -> Run | None:
     """Return the best of short runs of a method, None where it is not sound."""
     model, (X, weights) = copy(model), rows[:2]
     n_runs = rule.stages[0][0] if method == "random_from_data" else 1
@@ -91,6 +91,21 @@ def _best_short_run(mixture, model, rows, random, method, rule) -> Run | None:
         runs.sort(key=lambda run: (run.is_sound, run.objective), reverse=True)
         starts = [run.params for run in runs]
     return runs[0] if runs[0].is_sound else None
+
+
+def _leading_run(mixture, model, params, rows, random, method, least, errors):
+    """Return the best short run of a method and its gain over a fit; None without one.
+
+    The gain of a row is above the least one, and by as many standard errors.
+    """
+    best = _best_short_run(mixture, model, rows, random, method)
+    if best is None:
+        return None
+    data, fits = (rows.judged, rows.judged_weights), (params, best.params)
+    gain = sure_gain(model, *data, *fits, least, errors)
+    if gain is None or gain < model.penalty(best.params) - model.penalty(params):
+        return None
+    return best, gain
 
 
 def better_start(
@@ -140,17 +155,14 @@ def better_start(
     rows = _Rows.of(carrier, sample_weight, size, random)
     if rows is None:
         return None
-    best = _best_short_run(mixture, model, rows, random, "random_from_data", rule)
-    if best is None or worth * best.params.weights.min() < fewest:
-        return None
     least, errors = rule.nats, rule.errors
     if n <= size:
         least, errors = rule.total / worth, 0.0
-    data, fits = (rows.judged, rows.judged_weights), (params, best.params)
-    gain = sure_gain(model, *data, *fits, least, errors)
-    if gain is None or gain < model.penalty(best.params) - model.penalty(params):
+    runs = mixture, model, params, rows, random, "random_from_data"
+    found = _leading_run(*runs, least, errors)
+    if found is None or worth * found[0].params.weights.min() < fewest:
         return None
-    return best
+    return found[0]
 
 
 def warned_of_start(
@@ -188,18 +200,16 @@ def warned_of_start(
     rows = _Rows.of(carrier, sample_weight, size, random)
     if rows is None:
         return False
-    best = _best_short_run(mixture, model, rows, random, "kmeans", rule)
-    if best is None:
-        return False
-    data, fits = (rows.judged, rows.judged_weights), (params, best.params)
-    gain = sure_gain(model, *data, *fits, rule.nats, rule.errors)
-    if gain is None or gain < model.penalty(best.params) - model.penalty(params):
+    runs = mixture, model, params, rows, random, "kmeans"
+    found = _leading_run(*runs, rule.nats, rule.errors)
+    if found is None:
         return False
     warn_user(
-        f"Under a short run from init_params='kmeans' rows are {gain:.2g} nats more "
-        "likely than under this fit, whose start has led to a lower maximum, or to a "
-        "saddle, as where components start close together. Leave out means_init and "
-        "precisions_init, take other ones, or increase n_init where starts are random.",
+        f"Under a short run from init_params='kmeans' rows are {found[1]:.2g} nats "
+        "more likely than under this fit, whose start has led to a lower maximum, or "
+        "to a saddle, as where components start close together. Leave out means_init "
+        "and precisions_init, take other ones, or increase n_init where starts are "
+        "random.",
         FitWarning,
     )
     return True
