@@ -152,8 +152,9 @@ def best_start(model, X, impose, rng, search=None, complete=False):
     elif model.chain.n_states == 1:
         starts = [_from_clusters(model, few, np.zeros(few.n_rows, dtype=int))]
     else:
-        windows = _windows_of(model, few, search)
-        starts = list(_from_k_means(model, few, windows, search, rng))
+        points = model.emission.points(few.X)
+        windows = _windows_of(points, few, search)
+        starts = list(_from_k_means(model, few, points, windows, search, rng))
         starts += _from_random_rows(model, few, windows, search.random, rng)
     starts = [impose(start) for start in starts]
     _check_densities(model, few, starts[0])
@@ -251,24 +252,22 @@ def _distinct(runs, search):
     return distinct
 
 
-def _windows_of(model, X, search):
+def _windows_of(points, X, search):
     """Return rows, and windows of each size about them, as features for clusters."""
-    values = np.nan_to_num(model.emission.points(X.X))  # what is missing is at the mean
+    values = np.nan_to_num(points)  # what is missing is at the mean
     return [
         values if size == 1 else _windows(values, X, size) for size in search.windows
     ]
 
 
-def _from_k_means(model, X, windows, search, rng):
+def _from_k_means(model, X, points, windows, search, rng):
     """Yield parameters from clusters of rows and of windows that differ."""
     K = model.chain.n_states
-    is_missing = np.isnan(model.emission.points(X.X))
     past: list[np.ndarray] = []
     found_in = zip(search.windows, windows, strict=True)
     for size, features in found_in if X.n_rows >= K else ():
         labels = k_means(features, K, 2, int(rng.integers(2**31))).labels_
-        if size == 1 and is_missing.any():
-            points = np.where(is_missing, np.nan, features)
+        if size == 1 and np.isnan(points).any():
             labels = settled(points, labels, K).labels
         if not any(np.array_equal(labels, old) for old in past):
             past.append(labels)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.stats import entropy
+from scipy.special import entr
 
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.learning.ascent import ExactAscent
@@ -329,7 +329,7 @@ class Objective:
         shares = shares / shares.sum()
         largest = float(shares @ np.log(shares, where=shares > 0, out=0 * shares))
         means = np.average(X, axis=0, weights=self.shares)
-        joint_gain = largest + float(entropy([means, 1.0 - means]).sum())
+        joint_gain = largest + float(entr([means, 1.0 - means]).sum())
         few = self.limits.rows_per_state * len(shares)
         half = 0.5 * max(len(shares) - 1, 1)
         if self._n_rows < few:
