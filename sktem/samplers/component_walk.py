@@ -9,7 +9,7 @@ import numpy as np
 from sktem.e_step.chains import ChainState
 from sktem.rows import repeat_rows
 from sktem.samplers.base import Sampler, SamplerInfo
-from sktem.samplers.markov import check_counts
+from sktem.samplers.markov import check_counts, first_positions
 
 __all__ = ["ComponentWalk", "Moves"]
 
@@ -114,6 +114,7 @@ class ComponentWalk(Sampler):
     requires = ("initial_latents", "log_joint")
     markov = True
     accepts = True
+    moves_reals = True
 
     def __init__(
         self,
@@ -143,10 +144,7 @@ class ComponentWalk(Sampler):
                 f"{type(model).__name__} has no prior_moments, so that n_prior must be "
                 f"0, got {self.n_prior!r}"
             )
-        return np.stack(
-            [model.initial_latents(X, params, rng) for _ in range(self.n_chains)],
-            axis=1,
-        )
+        return first_positions(self, model, X, params, rng)
 
     def moves(self, scales: np.ndarray, units: np.ndarray) -> Moves:
         """Return the proposals of a draw.

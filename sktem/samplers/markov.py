@@ -17,13 +17,29 @@ from sktem.rows.base import can_repeat
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.tuning import TUNING, Tuning
 
-__all__ = ["MarkovSampler", "check_counts"]
+__all__ = ["MarkovSampler", "check_counts", "first_positions"]
 
 
 def check_counts(sampler, names=("n_steps", "n_chains")) -> None:
     """Check numbers such as those of transitions and of chains."""
     for name in names:
         check_number(name, getattr(sampler, name), Integral, 1)
+
+
+def first_positions(sampler, model, X, params, rng):
+    """Return the model's initial latents, once per chain, which moves can change."""
+    Z = np.stack(
+        [model.initial_latents(X, params, rng) for _ in range(sampler.n_chains)],
+        axis=1,
+    )
+    if sampler.moves_reals and Z.dtype.kind in "biu":
+        raise TypeError(
+            f"initial_latents of {type(model).__name__} returns latents of type "
+            f"{Z.dtype}, and the moves of {type(sampler).__name__} are real numbers: "
+            "return floats, or, for latents that are labels or counts, give the "
+            "model draw_posterior or take a sampler of your own"
+        )
+    return Z
 
 
 class MarkovSampler(Sampler):
@@ -56,18 +72,7 @@ class MarkovSampler(Sampler):
         check_counts(
             self, ["n_chains"] if is_auto(self.n_steps) else ["n_steps", "n_chains"]
         )
-        Z = np.stack(
-            [model.initial_latents(X, params, rng) for _ in range(self.n_chains)],
-            axis=1,
-        )
-        if self.moves_reals and Z.dtype.kind in "biu":
-            raise TypeError(
-                f"initial_latents of {type(model).__name__} returns latents of type "
-                f"{Z.dtype}, and the moves of {type(self).__name__} are real numbers: "
-                "return floats, or, for latents that are labels or counts, give the "
-                "model draw_posterior or take a sampler of your own"
-            )
-        return Z
+        return first_positions(self, model, X, params, rng)
 
     @property
     def is_learned(self) -> bool:

@@ -14,6 +14,7 @@ from sktem.samplers import (
     MALA,
     SAMPLERS,
     ULA,
+    ComponentWalk,
     ExactDraws,
     ExactExpectation,
     GrowingDraws,
@@ -129,7 +130,9 @@ def test_auto_sampler_is_the_one_with_the_least_noise():
         estimator().set_params(model=Nothing()).fit(X)
 
 
-@pytest.mark.parametrize("sampler", ["rwm", "hmc", "mala", "ula"])
+@pytest.mark.parametrize(
+    "sampler", ["rwm", "hmc", "mala", "ula", ComponentWalk(n_prior=0)]
+)
 def test_latents_that_are_no_real_numbers_are_an_error(sampler):
     class Labels(RandomInterceptModel):
         def initial_latents(self, X, params, rng):
