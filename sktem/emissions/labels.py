@@ -66,6 +66,25 @@ class SeenLabels:
         return np.zeros(len(values))
 
 
+class CodesRule(NamedTuple):
+    """Rule by which two integers are codes.
+
+    Attributes
+    ----------
+    others : float
+        Rows that counts with the same mean would have beside the two, by expectation
+        and at least: rare counts, such as a few ones among zeros, have others later.
+    rows : int
+        Rows of each of any two integers that are codes by that, such as 0 and 1.
+    """
+
+    others: float = 5.0
+    rows: int = 30
+
+
+CODES = CodesRule()
+
+
 class SeenIntegers:
     """Signs of counts and of codes among the numbers of a column that have been read.
 
@@ -93,11 +112,7 @@ class SeenIntegers:
 
     @property
     def are_codes(self) -> bool:
-        """Whether they are two codes: counts of a Poisson law have other values too.
-
-        At least five of them, by expectation; rare counts, such as a few ones among
-        zeros, may have others later.
-        """
+        """Whether they are two codes: counts of a Poisson law have other values too."""
         if self.are_booleans:
             return True
         if not self.are_counts or len(self.frequencies) != 2:
@@ -105,13 +120,13 @@ class SeenIntegers:
         values, rows = np.array(list(self.frequencies.items())).T
         mean = np.average(values, weights=rows)
         shares = np.exp(xlogy(values, mean) - mean - gammaln(values + 1.0))
-        return bool(rows.sum() * (1.0 - shares.sum()) >= 5.0)
+        return bool(rows.sum() * (1.0 - shares.sum()) >= CODES.others)
 
     def example(self):
         """Return a column that has the same signs."""
         if self.are_codes:
             codes = (0, 1) if self.are_booleans else [*self.frequencies]
-            return np.tile(np.array(codes, np.int64), 30)
+            return np.tile(np.array(codes, np.int64), CODES.rows)
         return np.zeros(1, np.int64 if self.are_counts else np.float64)
 
     def __call__(self, values):
