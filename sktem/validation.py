@@ -6,11 +6,17 @@ import inspect
 
 import numpy as np
 import sklearn
-from sklearn.utils import validation
+from sklearn.utils import check_array, validation
 
 from sktem import budget
 
-__all__ = ["text_places", "validate_data", "without_mask", "without_na"]
+__all__ = [
+    "checked_outputs",
+    "text_places",
+    "validate_data",
+    "without_mask",
+    "without_na",
+]
 
 #: Whether scikit-learn asks frames other than those of pandas for an exchange protocol
 #: to learn the names of columns, which newer ones do not offer.
@@ -120,6 +126,24 @@ def validate_data(estimator, X="no_validation", *args, **kwargs):
         if not place:
             raise
         raise ValueError(f"{str(error).splitlines()[0]} It is in {place}.") from None
+
+
+def checked_outputs(y, advice=""):
+    """Return outputs of a regression as float64, where NaN is not observed."""
+    options = {"ensure_all_finite": "allow-nan", "input_name": "y"}
+    kind = getattr(getattr(y, "dtype", None), "kind", None) or np.asarray(y).dtype.kind
+    try:
+        # NumPy would take dates for numbers of nanoseconds or the like.
+        if kind not in "mM" and not text_columns(y):
+            return check_array(y, dtype=np.float64, ensure_2d=False, **options)
+    except TypeError:
+        pass
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+    raise ValueError(
+        f"y does not hold numbers: pass dates, for example, as numbers of days{advice}."
+    )
 
 
 def _text_error(estimator, names, has_dates=False):

@@ -8,15 +8,16 @@ one, so that all rows together cost an E-step.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 
 from sktem import budget
+from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.marginals import Marginal
 
-__all__ = ["Components", "left_out_scores", "widened_outputs"]
+__all__ = ["Components", "Judged", "left_out_scores", "widened", "widening"]
 
 
 class Widening(NamedTuple):
@@ -147,65 +148,90 @@ def left_out_scores(components, X, R, prior_rows) -> np.ndarray:
     return scores
 
 
-def widened_outputs(fitted, rows, weights, n_inputs, prior_rows):
-    """Return a mixture whose last columns have the variance of new rows.
+class Judged(NamedTuple):
+    """Rows by which a mixture of inputs and outputs is judged.
 
-    Their covariances given the first columns, those of residuals, are multiplied by one
-    factor, at least 1: the one under which residuals of rows that are left out have the
-    largest likelihood. For one component that is the mean square of the residuals of
-    leave-one-out regressions over the variance. The distribution of the first columns
-    and the means of the last, given them, do not change.
-
-    Parameters
+    Attributes
     ----------
     fitted : FittedGaussianMixture
         A mixture with covariances "full", "tied" or "diag".
     rows : ndarray of shape (n, d)
-        The rows that it has learned; NaN is not observed.
-    weights : ndarray of shape (n,) or None
+        The rows, inputs first; NaN is not observed.
+    weights : ndarray of shape (n,)
         How often each row is there.
+    R : ndarray of shape (n, K)
+        Responsibilities with which it has learned the rows, zeros if it has not.
+    masses : ndarray of shape (K,)
+        Sums of the responsibilities of all rows that it has learned.
+    """
+
+    fitted: Any
+    rows: np.ndarray
+    weights: np.ndarray
+    R: np.ndarray
+    masses: np.ndarray
+
+    def distances(self, n_inputs, prior_rows):
+        """Return squares and log-densities of inputs without the rows, (n, K)."""
+        inputs, outputs = np.split(np.arange(self.rows.shape[1]), [n_inputs])
+        gaussian, kind, full = _matrices(self.fitted)
+        fill = Marginal(gaussian._replace(covariances=full), inputs, outputs)
+        part, X = self.fitted.part(inputs), self.rows[:, inputs]
+        X = part.completed(X, "mean", None) if np.isnan(X).any() else X
+        of_inputs = part.params.emission
+        components = Components(kind, of_inputs.means, of_inputs.precisions_cholesky)
+        squares, log_joint = np.empty(self.R.shape), np.empty(self.R.shape)
+        for block in _blocks(self.rows):
+            learned = self.R[block], self.masses, prior_rows
+            left_out = LeftOut.of(components, X[block], *learned)
+            for k, spread in enumerate(fill.spreads):
+                apart = self.rows[block, n_inputs:] - fill.expected(
+                    X[block], gaussian.means[k], k
+                )
+                distances = (apart * np.linalg.solve(spread, apart.T).T).sum(axis=1)
+                squares[block, k] = distances
+            squares[block] *= (left_out.moved / (1 - left_out.leverage)) ** 2
+            log_joint[block] = left_out.log_joint
+        return squares, log_joint - np.linalg.slogdet(fill.spreads)[1] / 2
+
+
+def widening(parts, n_inputs, prior_rows) -> float:
+    """Return the factor of the covariances of outputs given inputs, at least 1.
+
+    It is the one under which rows that are left out have the largest likelihood. For
+    one component that is the mean square of the residuals of leave-one-out regressions
+    over the variance.
+
+    Parameters
+    ----------
+    parts : list of Judged
+        Rows that are left out one by one, or of which a mixture has learned none.
     n_inputs : int
         Number of the first columns.
     prior_rows : float
         Weight of the prior of the covariances, in rows.
-
-    Returns
-    -------
-    wider : FittedMixture or None
-        The wider mixture; None if the factor is 1.
-    factor : float
-        The factor.
     """
-    inputs = np.arange(n_inputs)
-    outputs = np.arange(n_inputs, rows.shape[1])
-    weights = np.ones(len(rows)) if weights is None else weights
-    known = ~np.isnan(rows[:, outputs]).any(axis=1)
-    twin = fitted.of_emission
-    gaussian, kind = twin.params.emission, twin.model.emission.covariance_type
-    structure = twin.model.emission.structure(len(gaussian.means), rows.shape[1])
-    full = np.array(structure.full(gaussian.covariances))
-    fill = Marginal(gaussian._replace(covariances=full), inputs, outputs)
-    R = fitted.posterior(rows)
-    X = rows[:, inputs]
-    X = fitted.completed(rows, "mean", None)[:, inputs] if np.isnan(X).any() else X
-    masses, part = weights @ R, fitted.part(inputs).params.emission
-    of_inputs = Components(kind, part.means, part.precisions_cholesky)
-    squares, log_joint = np.empty(R.shape), np.empty(R.shape)
-    for block in _blocks(rows):
-        left_out = LeftOut.of(of_inputs, X[block], R[block], masses, prior_rows)
-        for k, spread in enumerate(fill.spreads):
-            apart = rows[block, n_inputs:] - fill.expected(
-                X[block], gaussian.means[k], k
-            )
-            distances = (apart * np.linalg.solve(spread, apart.T).T).sum(axis=1)
-            squares[block, k] = distances
-        squares[block] *= (left_out.moved / (1 - left_out.leverage)) ** 2
-        log_joint[block] = left_out.log_joint
-    log_joint -= np.linalg.slogdet(fill.spreads)[1] / 2
-    factor = _widening(squares[known], log_joint[known], weights[known], len(outputs))
-    if factor == 1:
-        return None, factor
-    full[:, n_inputs:, n_inputs:] += (factor - 1) * fill.spreads
+    found = []
+    for part in parts:
+        known = ~np.isnan(part.rows[:, n_inputs:]).any(axis=1)
+        arrays = *part.distances(n_inputs, prior_rows), part.weights
+        found.append([values[known] for values in arrays])
+    squares, log_joint, weights = map(np.concatenate, zip(*found, strict=True))
+    n_outputs = parts[0].rows.shape[1] - n_inputs
+    return _widening(squares, log_joint, weights, n_outputs)
+
+
+def widened(fitted, n_inputs, factor):
+    """Return a mixture whose last columns, given the first, have wider covariances.
+
+    The distribution of the first columns and the means of the last, given them, do not
+    change.
+    """
+    gaussian, kind, full = _matrices(fitted)
+    structure = COVARIANCES[kind](*gaussian.means.shape)
+    inputs, outputs = np.split(np.arange(structure.d), [n_inputs])
+    spreads = Marginal(gaussian._replace(covariances=full), inputs, outputs).spreads
+    full[:, n_inputs:, n_inputs:] += (factor - 1) * spreads
     wider = {
         "full": lambda: full,
         "tied": lambda: full[0],
@@ -214,8 +240,16 @@ def widened_outputs(fitted, rows, weights, n_inputs, prior_rows):
     gaussian = gaussian._replace(
         covariances=wider, precisions_cholesky=structure.precisions_cholesky(wider)
     )
-    params = twin.params._replace(emission=gaussian)
-    return replace(twin, params=params), factor
+    twin = fitted.of_emission
+    return replace(twin, params=twin.params._replace(emission=gaussian))
+
+
+def _matrices(fitted):
+    """Return parameters, structure and matrices of covariances of a mixture."""
+    twin = fitted.of_emission
+    gaussian, kind = twin.params.emission, twin.model.emission.covariance_type
+    structure = COVARIANCES[kind](*gaussian.means.shape)
+    return gaussian, kind, np.array(structure.full(gaussian.covariances))
 
 
 def _blocks(rows):

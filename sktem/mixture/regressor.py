@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from sktem import budget
@@ -24,12 +24,13 @@ from sktem.estimators.runs import unchanged_by_errors
 from sktem.estimators.weights import checked_weights
 from sktem.exceptions import FitWarning
 from sktem.mixture.incomplete import observed_rows
-from sktem.mixture.left_out import widened_outputs
+from sktem.mixture.left_out import widened, widening
 from sktem.mixture.scaled import (
     PRIOR_ROWS,
     ScaledMixtureEstimator,
     possible_components,
 )
+from sktem.validation import checked_outputs
 
 __all__ = ["GaussianMixtureRegressor"]
 
@@ -149,7 +150,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
     widening_ : float
         Factor, at least 1, by which `fit` has multiplied the covariances of the outputs
         given the inputs, so that they hold for new rows. It maximises the likelihood of
-        the residuals of rows, each left out of the fit in turn. 1 on a stream.
+        the residuals of rows that are left out of the fit. 1 on a stream.
     converged_ : bool
         Whether the fit stopped by itself; set by `fit`.
     n_iter_ : int
@@ -239,9 +240,9 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         rows, weights = self._observed(rows, weights, outputs)
         self._scaled = self._new_mixture(rows, weights).fit(rows, weights)
         scaled, d = self._scaled, self.n_features_in_
-        fitted, prior_rows = scaled.mixture.fitted_, scaled.prior_rows
-        wider, self.widening_ = widened_outputs(fitted, rows, weights, d, prior_rows)
-        self._widened = None if wider is None else scaled.published(wider)
+        self.widening_ = widening(scaled.judged(rows, weights), d, scaled.prior_rows)
+        wider = widened(scaled.mixture.fitted_, d, self.widening_)
+        self._widened = None if self.widening_ == 1 else scaled.published(wider)
         learner = self._scaled.learner
         self.converged_, self.n_iter_ = learner.converged_, learner.n_iter_
         self._warn_of_means(rows, weights)
@@ -301,8 +302,7 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
                 "the target y is None"
             )
         X = self._inputs(X, reset)
-        options = {"ensure_all_finite": "allow-nan", "input_name": "y"}
-        y = check_array(y, dtype=np.float64, ensure_2d=False, **options)
+        y = checked_outputs(y, self._advice_on_labels)
         check_consistent_length(X, y)
         Y = y.reshape(len(y), -1)
         if reset:

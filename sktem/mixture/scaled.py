@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.choices import KnownParametersMixin, check_choice, check_number
@@ -20,6 +20,7 @@ from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.estimator import StochasticEMGaussianMixture
 from sktem.mixture.incomplete import observed_rows
+from sktem.mixture.left_out import Judged
 from sktem.mixture.prior import GaussianMixturePrior
 from sktem.mixture.stream import FIRST_ROWS
 from sktem.validation import validate_data
@@ -41,6 +42,30 @@ class PooledFit(NamedTuple):
 
 
 POOLED = PooledFit()
+
+
+class Folds(NamedTuple):
+    """Parts of the rows that mixtures of the other rows judge.
+
+    Attributes
+    ----------
+    n_folds : int
+        Number of parts.
+    max_iter : int
+        Passes over the other rows, at most, from the mixture of all rows on.
+    per_component : int
+        Distinct rows for each component, at least: of fewer, each is left out alone.
+    per_parameter : int
+        Rows for each parameter, at most: with more, a row has hardly any say.
+    """
+
+    n_folds: int = 5
+    max_iter: int = 30
+    per_component: int = 4
+    per_parameter: int = 20
+
+
+FOLDS = Folds()
 
 #: A standard deviation below this share of the mean is a rounding error.
 ROUNDING = 1e-12
@@ -210,6 +235,39 @@ class ScaledMixture:
             self.learner = self._new_learner(rows, weights)
         self.learner.partial_fit(self._scaled(rows), sample_weight=weights)
         return self
+
+    def judged(self, rows, weights, rule: Folds = FOLDS):
+        """Return the rows of the fit, each part by a mixture without it, standardised.
+
+        A row's own output has a say in its component, the more so the fewer rows a
+        component has. Only passes of EM over the others undo that.
+        """
+        learner, Z = self.learner, self._scaled(rows)
+        weights = np.ones(len(rows)) if weights is None else weights
+        K, total = learner.n_components, weights.sum()
+        # Equal rows, which may be one row with a weight, are in one part.
+        values = np.nan_to_num(rows, nan=np.inf)
+        distinct, places = np.unique(values, axis=0, return_inverse=True)
+        few = len(distinct) < rule.per_component * K
+        count = learner.fitted_.model.n_parameters(rows.shape[1])
+        if K == 1 or few or total > rule.per_parameter * count:
+            R = learner.predict_proba(Z)
+            return [Judged(learner.fitted_, Z, weights, R, weights @ R)]
+        fold, parts = places.ravel() % rule.n_folds, []
+        other = clone(learner).set_params(
+            weights_init=learner.weights_, means_init=learner.means_,
+            precisions_init=learner.precisions_, n_init=1, max_iter=rule.max_iter,
+        )  # fmt: skip
+        for index in range(rule.n_folds):
+            out = fold == index
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", (FitWarning, ConvergenceWarning))
+                other.fit(Z[~out], sample_weight=weights[~out])
+            R = np.zeros((out.sum(), K))
+            masses = (total - weights[out].sum()) * other.weights_
+            masses = np.maximum(masses, 1e-300)  # a component may have lost its rows
+            parts.append(Judged(other.fitted_, Z[out], weights[out], R, masses))
+        return parts
 
     @property
     def standardised(self):

@@ -170,6 +170,12 @@ def test_errors(fitted):
         GaussianMixtureRegressor(prior_rows=-1).fit(X, y)
     with pytest.raises(AttributeError):
         GaussianMixtureRegressor().mixture_  # noqa: B018
+    days = pd.date_range("2024-01-01", periods=len(X))
+    mixed = pd.DataFrame({"a": y, "b": days})
+    wrong = [days, pd.Series(days), days - days[0], list(days), mixed, ["a"] * len(X)]
+    for outputs in wrong:
+        with pytest.raises(ValueError, match="^y does not hold numbers: pass dates"):
+            clone(regressor).fit(X, outputs)
 
 
 def test_outputs_are_as_wide_as_left_out_rows_find_them():
@@ -210,6 +216,39 @@ def test_intervals_of_few_rows_hold_for_new_rows(covariance_type):
     narrow = (high - low) / np.sqrt(regressor.widening_) / 2
     middle = regressor.predict_quantiles(X[300:], 0.5)
     assert np.mean(abs(y[300:] - middle) < narrow) < inside - 0.01
+
+
+def test_intervals_of_more_components_than_needed_hold_for_new_rows(global_random_seed):
+    """Rows have a say in their component, which one row less does not undo."""
+    rng, inside = np.random.default_rng(global_random_seed), []
+    for _ in range(8):
+        X, noise = rng.normal(size=(2300, 10)), rng.normal(size=2300)
+        y = X[:, 0] + np.exp(0.5 * X[:, 1]) * noise
+        regressor = GaussianMixtureRegressor(random_state=0).fit(X[:300], y[:300])
+        low, high = regressor.predict_quantiles(X[300:], [0.05, 0.95]).T
+        inside.append(np.mean((low < y[300:]) & (y[300:] < high)))
+    error = np.std(inside) / np.sqrt(len(inside))
+    assert abs(np.mean(inside) - 0.9) < 3 * error + 0.01  # 0.85, row by row
+
+
+@pytest.mark.filterwarnings("ignore:Distinct rows occur")
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_order_of_rows_and_copies_for_weights_do_not_matter(n_components):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 2))
+    y, weights = X[:, 0] + rng.normal(size=80), rng.integers(1, 4, size=80)
+
+    def start(X, n_components, random_state):
+        return np.digitize(X[:, 0], [-0.5, 0.5]) % n_components
+
+    regressor = GaussianMixtureRegressor(n_components, init_params=start, tol=1e-9)
+    one = clone(regressor).fit(X, y, weights).widening_
+    assert one > 1.01
+    copies = clone(regressor).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    assert copies.widening_ == pytest.approx(one, rel=1e-4)
+    places = rng.permutation(80)
+    other = clone(regressor).fit(X[places], y[places], weights[places])
+    assert other.widening_ == pytest.approx(one, rel=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:The mean of output 0 misses a curve")
