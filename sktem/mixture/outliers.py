@@ -37,9 +37,9 @@ class Threshold(NamedTuple):
         How many of them are made.
     recent : int
         Rows of a stream whose scores give the level of a contamination.
-    excess : float
-        Share of new rows below the level of a contamination, as a multiple of it, that
-        is reported.
+    excess, more : float, int
+        What the share of new rows below the level of a contamination is above it, as a
+        share of it, and rows of the fit, at least, that is reported.
     many, n_skewed : float, int
         Share of the rows below the level "auto" from which on skewed columns are
         looked for, and rows that are looked at, at most.
@@ -52,7 +52,8 @@ class Threshold(NamedTuple):
     most: float = 0.25
     draws: int = 10_000
     recent: int = 4096
-    excess: float = 1.5
+    excess: float = 0.5
+    more: int = 2
     many: float = 0.06
     n_skewed: int = 2000
     fewest: int = 20
@@ -265,8 +266,7 @@ class MixtureOutlierDetector(OutlierMixin, ScaledMixtureEstimator):
         The density is higher where rows have been learned, the more so the fewer.
         """
         share = np.mean(self._scores(X, left_out=True) < self._offset)
-        chance = np.sqrt(meant * (1 - meant) / len(X))
-        if share > THRESHOLD.excess * meant + 2 * chance:
+        if share - meant >= max(THRESHOLD.excess * meant, THRESHOLD.more / len(X)):
             warn_user(
                 f"contamination={meant:g} is the share of outliers among the rows of "
                 f"`fit`; of new rows like them about {share:.0%} will be called "

@@ -180,6 +180,30 @@ def test_thresholds_of_few_rows_hold_for_new_rows():
     assert (detector.predict(new) == -1).mean() < 0.1
 
 
+def share_told(X, share):
+    """Return the share of new rows that a warning of a contamination expects."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MixtureOutlierDetector(contamination=share, random_state=0).fit(X)
+    found = [str(w.message) for w in caught if "of new rows like" in str(w.message)]
+    return int(found[0].split("about ")[1].split("%")[0]) / 100 if found else None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_contaminations_of_hundred_rows_are_told_to_be_less_than_of_new_rows(seed):
+    rng = np.random.default_rng(seed)
+    few, new = rng.normal(size=(100, 10)), rng.normal(size=(2000, 10))
+    detector = MixtureOutlierDetector(contamination=0.1, random_state=0)
+    with pytest.warns(FitWarning, match="of new rows"):
+        share = (detector.fit(few).predict(new) == -1).mean()
+    assert share > 0.15 and share_told(few, 0.1) > 0.15
+    # Shares that hold are not told of: many rows, few columns, outliers that are far.
+    assert share_told(rng.normal(size=(1000, 2)), 0.1) is None
+    assert share_told(rng.normal(size=(100, 2)), 0.5) is None
+    far = np.vstack([rng.normal(size=(285, 3)), rng.uniform(-12, 12, size=(15, 3))])
+    assert share_told(far, 0.05) is None
+
+
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
 @pytest.mark.parametrize("n, d", [(400, 2), (200, 3), (300, 1), (100, 4)])
 def test_rows_that_most_are_like_are_no_outliers(n, d, learn):
