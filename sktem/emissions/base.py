@@ -13,12 +13,12 @@ from sktem.emissions.clusters import standardised
 from sktem.emissions.directions import Direction, moved_fields
 from sktem.emissions.scarcity import LabelShares
 from sktem.emissions.spread import Spread
+from sktem.emissions.wording import ColumnError
 
 __all__ = [
     "LEAST_SHARE",
     "Emission",
     "bisected",
-    "WrongValueError",
     "check_positive",
     "column_masses",
     "draw_indices",
@@ -631,26 +631,15 @@ def bisected(function, low, high, steps=60):
     return (low + high) / 2
 
 
-class WrongValueError(ValueError):
-    """Error for a value that an emission cannot have.
-
-    Its arguments are what the emission takes, the column, and what is there; blocks of
-    columns replace their own column by that of the table.
-    """
-
-    def __str__(self):
-        taken, column, found = self.args
-        return f"{taken}; column {column} has {found}"
-
-
 def check_values(emission, X, is_wrong, what, hint=""):
     """Raise ValueError for values that are wrong by a function; NaN is not observed."""
     with np.errstate(invalid="ignore"):
         wrong = is_wrong(X) & ~np.isnan(X)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        taken, found = f"{type(emission).__name__} takes {what}", X[row, column]
-        raise WrongValueError(taken, int(column), f"{found:g}{hint}")
+        found = f"column {{columns}} has {X[row, column]:g}{hint}"
+        taken = f"{type(emission).__name__} takes {what}"
+        raise ColumnError(f"{taken}; {found}", [int(column)])
 
 
 def check_positive(emission, X):

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils._indexing import _get_column_indices
 
 from sktem.choices import check_names
-from sktem.emissions.base import Emission, WrongValueError
+from sktem.emissions.base import Emission
 from sktem.emissions.names import emission_named
+from sktem.emissions.wording import AboutColumns, ColumnError
 
 __all__ = ["Columns", "ColumnsParams", "column_indices"]
 
@@ -158,10 +159,9 @@ class Columns(Emission):
                 raise ValueError(f"the block {name!r} has no columns")
             for column in indices:
                 if column in taken:
-                    raise ValueError(
-                        f"column {column} is in the blocks {taken[column]!r} and "
-                        f"{name!r}"
-                    )
+                    text = f"is in the blocks {taken[column]!r} and {name!r}"
+                    about = AboutColumns(f"column {{columns}} {text}", [column])
+                    raise ValueError(about.worded(getattr(X, "columns", names)))
                 taken[column] = name
             blocks.append((name, emission, indices))
         return Columns(blocks)
@@ -197,10 +197,10 @@ class Columns(Emission):
         for name, emission, columns in self.resolved(X).emissions:
             try:
                 emission.check(columns_of(X, columns))
-            except WrongValueError as error:
-                taken, column, found = error.args
-                found = f"{found} (in the block {name!r})"
-                raise WrongValueError(taken, columns[column], found) from None
+            except ColumnError as error:
+                text, places = error.args
+                text = f"{text} (in the block {name!r})"
+                raise ColumnError(text, [columns[j] for j in places]) from None
             except ValueError as error:
                 raise ValueError(f"{error} (in the block {name!r})") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.emissions.wording import ColumnError
 from sktem.rows.held import carrier_of
 
 __all__ = ["check_magnitude"]
@@ -27,9 +28,10 @@ def check_magnitude(X, names=None) -> None:
         largest = np.where(np.isnan(sizes), 0.0, sizes)
     column = int(largest.argmax())
     if largest[column] > LARGEST_VALUE:
-        name = f"column {column}" if names is None else f"column {names[column]!r}"
-        raise ValueError(
-            f"X has values whose squares overflow: in {name} the largest is "
+        error = ColumnError(
+            "X has values whose squares overflow: in column {columns} the largest is "
             f"{largest[column]:g} in absolute value, more than {LARGEST_VALUE:g}. "
-            "Divide the column by a constant."
+            "Divide the column by a constant.",
+            [column],
         )
+        raise error.named(names)

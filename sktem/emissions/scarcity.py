@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.emissions.spread import listed
+from sktem.emissions.wording import AboutColumns, listed
 
 __all__ = ["LabelShares", "Scarcity", "counted_shares", "doubt_of_labels"]
 
@@ -69,7 +69,7 @@ def doubt_of_labels(
     rows: Callable[[], np.ndarray],
     label: str,
     rule: Scarcity = SCARCITY,
-) -> str | None:
+) -> AboutColumns | None:
     """Return why probabilities of labels cannot be trusted, or None.
 
     Parameters
@@ -83,7 +83,7 @@ def doubt_of_labels(
     rule : Scarcity, default=SCARCITY
         When rows are too few.
     """
-    if not blocks or len(blocks[0].probabilities) == 1:
+    if not blocks:
         return None
     each = rows()
     total, parameters, count = each.sum(), 0, 0
@@ -94,10 +94,11 @@ def doubt_of_labels(
         n_labels = known.sum(axis=1)
         unique = n_labels > rule.distinct * mass.sum(axis=(0, 2))
         if block.kind == "labels" and unique.any():
-            return (
-                f"Column(s) {listed(block.columns[unique])} have a label of their own "
-                "in most rows, as identifiers do: they say nothing about new rows, and "
-                f"{label.lower()}s can follow them. Leave them out."
+            return AboutColumns(
+                "Column(s) {columns} have a label of their own in most rows, as "
+                "identifiers do: they say nothing about new rows, and "
+                f"{label.lower()}s can follow them. Leave them out.",
+                block.columns[unique].tolist(),
             )
         parameters += len(each) * int(np.maximum(n_labels - 1, 0).sum())
         # What a user has excluded from a state is no chance.
@@ -120,9 +121,10 @@ def doubt_of_labels(
             f"Categorical(smoothing={1 / total:.1g}), a prior worth one row "
             "(or smoothing of Bernoulli)"
         )
-    return (
-        f"No row of {label}(s) {listed(np.unique(states))} has {kind} of "
-        f"column(s) {listed(np.unique(columns))} that other rows have: {count} "
-        f"probabilities of zero, for {total:.0f} rows, and new rows that have them are "
-        f"all but impossible. {advice}."
+    return AboutColumns(
+        f"No row of {label}(s) {listed(np.unique(states))} has {kind} of column(s) "
+        f"{{columns}} that other rows have: {count} probabilities of zero, for "
+        f"{total:.0f} rows, and new rows that have them are all but impossible. "
+        f"{advice}.",
+        np.unique(columns).tolist(),
     )

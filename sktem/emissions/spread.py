@@ -9,11 +9,9 @@ import numpy as np
 
 from sktem.emissions.clusters import centred
 from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.wording import AboutColumns, listed
 
-__all__ = ["Spread", "doubt_of_covariances", "listed", "spread_of"]
-
-#: Columns or states that a message names at most.
-NAMED = 5
+__all__ = ["Spread", "doubt_of_covariances", "spread_of"]
 
 
 class Narrowness(NamedTuple):
@@ -113,7 +111,7 @@ def doubt_of_covariances(
     sample: Callable[[], np.ndarray],
     label: str,
     is_repaired: bool = False,
-) -> str | None:
+) -> AboutColumns | None:
     """Return why covariances cannot be trusted, or None.
 
     Parameters
@@ -133,24 +131,25 @@ def doubt_of_covariances(
 
     Returns
     -------
-    str or None
+    AboutColumns or None
         A message for the user.
     """
     structure, reg_covar = spread.structure, spread.reg_covar
     if structure.known or reg_covar == 0:
         return None
     if columns := _swamped_columns(spread, weights, sample):
-        return (
-            f"reg_covar={reg_covar:g} is a tenth or more of the variance "
-            f"that was found in column(s) {listed(columns)}: divide the columns by "
-            "their standard deviations, or choose a smaller reg_covar."
+        return AboutColumns(
+            f"reg_covar={reg_covar:g} is a tenth or more of the variance that was "
+            "found in column(s) {columns}: divide the columns by their standard "
+            "deviations, or choose a smaller reg_covar.",
+            columns,
         )
     narrow = structure.least_variances(spread.covariances)
     is_wide = not (narrow < NARROWNESS.near * reg_covar).any()
     if spread.has_prior or is_repaired or is_wide:
         return None
     if states := _short_of_rows(spread, rows()):
-        return (
+        return AboutColumns(
             f"{label}(s) {listed(states)} have fewer rows than a covariance "
             f"needs, and in some directions no variance but reg_covar={reg_covar:g}: "
             "new rows can have very low likelihoods. Take "
@@ -159,24 +158,18 @@ def doubt_of_covariances(
         )
     if places := _flat_directions(spread, weights):
         states, columns = places
-        return (
+        return AboutColumns(
             f"{label}(s) {listed(states)} have no variance but "
             f"reg_covar={reg_covar:g} in directions (mostly of column(s) "
-            f"{listed(columns)}) in which other rows differ: likelihoods measure "
+            "{columns}) in which other rows differ: likelihoods measure "
             "reg_covar there, and new rows can have very low ones. Where columns have "
             "few distinct values, take them for counts or labels, as integers or text "
             "with emission='auto' of StochasticEMMixture or HiddenMarkovModel, a "
             "larger reg_covar, such as a hundredth of the squared distance between two "
-            "values, or a covariance_prior, or leave them out."
+            "values, or a covariance_prior, or leave them out.",
+            columns,
         )
     return None
-
-
-def listed(numbers):
-    """Return the first numbers, and how many more there are."""
-    more = len(numbers) - NAMED
-    listed = ", ".join(map(str, numbers[:NAMED]))
-    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def _swamped_columns(spread, weights, sample):

@@ -29,6 +29,7 @@ from sktem.emissions.labels import (
 )
 from sktem.emissions.names import EMISSIONS
 from sktem.emissions.negative_binomial import NegativeBinomial
+from sktem.emissions.wording import ColumnError
 from sktem.rows.checked import checked_blocks
 
 __all__ = ["Table", "is_frame", "n_columns_of"]
@@ -62,6 +63,8 @@ class Table:
         The emission, with indices of columns.
     categories : dict of int to ndarray
         Labels of each column of a categorical emission, in the order of their codes.
+    names : list of str or None
+        Names of the columns.
     """
 
     def __init__(self, X, emission, names=None):
@@ -76,6 +79,7 @@ class Table:
                 f"emission must be a name or an instance of Emission, got {emission!r}"
             )
         self.emission = clone(emission)
+        self.names = list(map(str, X.columns)) if frame else names
         if isinstance(emission, Columns):
             self.emission = emission.resolved(X, names)
             self.emission.emissions = [
@@ -221,6 +225,7 @@ class Table:
         """Return the table of some of the columns, for their emission."""
         part = copy(self)
         part.emission = emission
+        part.names = self.names and [self.names[index] for index in columns]
         part.categories = {
             place: self.categories[index]
             for place, index in enumerate(columns)
@@ -255,7 +260,14 @@ class Table:
 
     def check(self, X):
         """Raise ValueError for labels or numbers that the emission cannot have."""
-        self.emission.check(self.encode(X) if self.has_labels else X)
+        self.check_rows(self.encode(X) if self.has_labels else X)
+
+    def check_rows(self, rows):
+        """Raise ValueError for rows of numbers that the emission cannot have."""
+        try:
+            self.emission.check(rows)
+        except ColumnError as error:
+            raise error.named(self.names) from None
 
     def with_numbers(self, rows):
         """Return rows (..., d) with labels that are numbers in the place of codes."""
@@ -399,8 +411,11 @@ def _name(X, index):
 
 def _as_numbers(column):
     """Return a column as float64, with NaN for missing values."""
-    if getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M"):
+    kind = getattr(getattr(column, "dtype", None), "kind", "")
+    if kind in ("m", "M"):
         raise ValueError("dates and durations: pass numbers, such as days")
+    if kind == "c":
+        raise ValueError("complex data are not supported")
     if hasattr(column, "to_numpy") and hasattr(column, "isna"):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     values = np.asarray(column)

@@ -436,7 +436,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         warn_of_run(state, settings)
         if len(searched) == 1:
             warn_of_search(searched[0])
-        warn_of_states(model, state.params, state, X)
+        warn_of_states(model, state.params, state, X, names)
         if self.durations is not None:
             warn_of_cut(state.params.chain, X.row_counts.max(initial=0))
         if n_covariates_of(X):

@@ -83,7 +83,7 @@ def warn_of_search(start) -> None:
         )
 
 
-def warn_of_states(model, params, state, X) -> None:
+def warn_of_states(model, params, state, X, names=None) -> None:
     """Warn of states not used, collapsed, copies of others or of too few rows."""
     s = state.returned
     if s is None:
@@ -103,7 +103,7 @@ def warn_of_states(model, params, state, X) -> None:
     if not model.fixed_emission:
         doubt = _doubt_of_emission(model, params.emission, s, X)
     if doubt:
-        warn_user(doubt, StateWarning)
+        warn_user(doubt.worded(names), StateWarning)
         return
     copies = _copies(model, params, SUSPICION.likeness)
     if copies:

@@ -92,7 +92,7 @@ class TableReader:
 
     def sequences(self, rows, offsets, states=None, covariates=None):
         """Return sequences of checked rows."""
-        self.emission.check(rows)
+        (self.table.check_rows if self.table else self.emission.check)(rows)
         if self.emission.order:
             rows = self.emission.with_lags(rows, offsets)
         return ObservedSequences(offsets, rows, states, covariates)
@@ -144,7 +144,7 @@ class BlockReader(NamedTuple):
 
     def moments(self, X, Z) -> tuple:
         """Return moments of covariates, and counts of observed features, checked."""
-        self.emission.check(X)
+        (self.table.check_rows if self.table else self.emission.check)(X)
         if np.isnan(Z).any():
             raise ValueError("Input covariates contains NaN.")
         n_observed = np.count_nonzero(~np.isnan(X), axis=0)

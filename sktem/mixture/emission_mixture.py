@@ -262,7 +262,7 @@ class StochasticEMMixture(MixtureEstimator):
             return rows, weights
         X = self._as_rows(X, reset, ensure_min_samples)
         X, weights = positive_rows(X, sample_weight)
-        self._table.emission.check(X)
+        self._table.check_rows(X)
         return X, weights
 
     def _as_rows(self, X, reset, ensure_min_samples):
@@ -358,7 +358,7 @@ class StochasticEMMixture(MixtureEstimator):
         row = np.full((1, self.n_features_in_), None, dtype=object)
         row[0, columns] = values
         rows = self._table.encode(row)
-        self._table.emission.check(rows)
+        self._table.check_rows(rows)
         return rows[0]
 
     def _settings_of_columns(self, fitted):

@@ -478,8 +478,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     def _validate(self, X, sample_weight=None, *, reset, ensure_min_samples=1):
         if reset and (source := found_rows(X)) is not None:
-            args = sample_weight, self._check_block, ensure_min_samples
-            return checked_rows(self, source, *args, allow_nan=True)
+            args = partial(check_magnitude, names=source.names), ensure_min_samples
+            return checked_rows(self, source, sample_weight, *args, allow_nan=True)
         X = X.values if carrier_of(X).holds_tensors else X  # of a callback
         arrays = input_arrays(X)
         X = validate_data(

@@ -165,7 +165,8 @@ class MixtureEstimator(MixtureAnswers, DensityMixin, LoopEstimator):
         warn_of_run(state, settings)
         if sample_weight is None:
             warn_of_copied_rows(X)
-        if not warn_of_components(model, state, X, sample_weight):
+        names = getattr(self, "feature_names_in_", None)
+        if not warn_of_components(model, state, X, sample_weight, names):
             warn_of_parameters(self._n_parameters(), len(X), sample_weight)
             if settings.leaves_saddles and state.converged:
                 fit = mixture, model, state.params

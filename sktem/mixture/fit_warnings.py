@@ -9,6 +9,7 @@ import numpy as np
 
 from sktem.emissions.scarcity import doubt_of_labels
 from sktem.emissions.spread import doubt_of_covariances
+from sktem.emissions.wording import AboutColumns
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixture.given import some_rows
@@ -33,7 +34,7 @@ class EqualComponents(NamedTuple):
 EQUAL = EqualComponents()
 
 
-def warn_of_components(model, state, X, sample_weight) -> bool:
+def warn_of_components(model, state, X, sample_weight, names=None) -> bool:
     """Warn of covariances that are mostly ``reg_covar``, and of lacking rows.
 
     Returns whether enough has been said, or a prior makes up for few rows.
@@ -41,7 +42,7 @@ def warn_of_components(model, state, X, sample_weight) -> bool:
     weights = state.params.weights
     is_repaired = bool(event_message("", state.history.events))
     if doubt := doubt_of_components(model, state.params, X, sample_weight, is_repaired):
-        warn_user(doubt, FitWarning)
+        warn_user(doubt.worded(names), FitWarning)
         return True
     spreads = model.spreads(state.params)
     if is_repaired or any(spread.has_prior for spread in spreads):
@@ -81,7 +82,7 @@ def warn_of_equal(model, params, X, rule: EqualComponents = EQUAL) -> None:
 
 def doubt_of_components(
     model, params, X, sample_weight, is_repaired=False
-) -> str | None:
+) -> AboutColumns | None:
     """Return why covariances or labels of components cannot be trusted, or None."""
     rows = partial(effective_rows, model, params, X, sample_weight)
     sample = partial(some_rows, X)

@@ -576,6 +576,8 @@ def test_columns_of_blocks_are_named_as_they_are_in_the_table():
     mixture = StochasticEMMixture(2, emission=emission, init_params=start)
     with pytest.warns(FitWarning, match=r"mostly of column\(s\) 3\)"):
         mixture.fit(X)
+    with pytest.warns(FitWarning, match=r"mostly of column\(s\) 'd'\)"):
+        mixture.fit(pd.DataFrame(X, columns=list("abcd")))
 
 
 def test_values_that_a_block_cannot_have_are_in_a_column_of_the_table():
@@ -583,9 +585,42 @@ def test_values_that_a_block_cannot_have_are_in_a_column_of_the_table():
     X = np.column_stack([rng.normal(size=(50, 2)), rng.poisson(3, size=(50, 2))])
     emission = Columns([("x", Gaussian(), [0, 1]), ("n", NegativeBinomial(), [2, 3])])
     mixture = StochasticEMMixture(1, emission=emission).fit(X)
-    X[7, 3] = -1
+    wrong = X.copy()
+    wrong[7, 3] = -1
     with pytest.raises(ValueError, match=r"column 3 has -1 \(in the block 'n'\)"):
-        mixture.score(X)
+        mixture.score(wrong)
+    frame, wrong = (pd.DataFrame(x, columns=list("abcd")) for x in (X, wrong))
+    named = clone(mixture).fit(frame)
+    for call in (clone(mixture).fit, clone(mixture).partial_fit, named.predict):
+        with pytest.raises(ValueError, match="column 'd' has -1"):
+            call(wrong)
+    with pytest.raises(ValueError, match="column 'd' has -2"):
+        named.condition(["d"], [-2])
+    with pytest.raises(ValueError, match="column 'd' has -1"):
+        named.marginal(["a", "d"]).predict(wrong[["a", "d"]])
+    twice = Columns([("x", Gaussian(), ["a", "b"]), ("n", NegativeBinomial(), ["b"])])
+    with pytest.raises(ValueError, match="column 'b' is in the blocks 'x' and 'n'"):
+        StochasticEMMixture(1, emission=twice).fit(frame)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_identifiers_are_told_that_leave_one_component(seed):
+    """A label for each row costs a split of them more than two clusters gain."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"size": rng.normal(np.repeat([0.0, 9.0], 60))})
+    mixture = StochasticEMMixture("auto", emission="auto", random_state=0)
+    assert clone(mixture).fit(frame).n_components_ == 2
+    frame["key"] = [f"row {i}" for i in range(120)]
+    with pytest.warns(FitWarning, match=r"Column\(s\) 'key' .* identifiers do"):
+        clone(mixture).fit(frame)
+    frame["key"] = rng.choice(list("abcdefghij"), 120)
+    assert clone(mixture).fit(frame).n_components_ == 2  # an error, if it warned
+
+
+def test_complex_numbers_are_refused():
+    frame = pd.DataFrame({"a": list("xyzxyzxyz"), "b": np.arange(9) * 1j})
+    with pytest.raises(ValueError, match="column 'b' .*complex data are not"):
+        StochasticEMMixture(2).fit(frame)
 
 
 def test_integers_that_holes_have_made_floats_are_counts():
