@@ -171,10 +171,11 @@ class StochasticEM(LoopEstimator):
         likelihood, the relative root of the mean field is compared with ``tol``.
         Without ``average``, online EM with exact expectations, and runs with exact
         draws from a model that also has exact expectations, continue with passes of EM,
-        which remove the noise of the last steps. If the model has ``draw_posterior``, a
-        run with exact expectations is disturbed by an M-step from draws before it
-        counts as converged. If three passes of EM then lead away, as from a saddle
-        point where components are equal, the run continues from there. 0 means never.
+        which remove the noise of the last steps. Before a run with exact expectations
+        counts as converged, up to 60 extrapolated passes over some of the rows, which
+        do not count, begin at an M-step from draws, if the model has
+        ``draw_posterior``. If they lead to more, as near a saddle point where
+        components are nearly equal, the run continues from there. 0 means never.
     n_iter_no_change : int, default=3
         See ``tol``; also the least number of epochs in a third.
     random_state : int, RandomState, Generator or None, default=None

@@ -16,6 +16,7 @@ from sktem.samplers.compatibility import missing_methods
 from sktem.samplers.exact import ExactDraws, ExactExpectation
 from sktem.schedules import Constant
 from sktem.solvers.full_batch import FullBatch
+from sktem.solvers.squarem import SQUAREM
 
 __all__ = ["EDGE_RULE", "SADDLE_RULE", "full_passes", "passes_beyond"]
 
@@ -47,21 +48,28 @@ class SaddleRule(NamedTuple):
         Latents that are drawn for the disturbed M-step, of all rows together, at least:
         the fewer, the larger is the disturbance.
     passes : int
-        Passes of EM from there.
-    n_rows, share : int, float
-        Where there are more rows, those that are disturbed first, in memory: rows, or
-        the share of the visits so far that all passes over them may take.
+        Extrapolated passes from there, at most: near a saddle that is nearly neutral
+        the first tens of them gain next to nothing.
+    n_rows, per_statistic, share : int, int, float
+        Where there are more rows, those that are disturbed first, in memory: rows, rows
+        for each statistic, or the share of the visits so far that the passes over them
+        may take, whichever are most.
+    rounds : int
+        Times that a run is disturbed, at most.
     """
 
     n_draws: int = 10_000
-    passes: int = 3
-    n_rows: int = 2000
-    share: float = 0.02
+    passes: int = 60
+    n_rows: int = 1500
+    per_statistic: int = 4
+    share: float = 0.05
+    rounds: int = 5
 
-    def size(self, n_rows: int, n_visits: int) -> int:
+    def size(self, state: RunState) -> int:
         """Return how many rows are disturbed first."""
-        passes = 2 * self.passes + 1
-        return min(n_rows, max(self.n_rows, int(self.share * n_visits / passes)))
+        shared = int(self.share * state.rows_visited / self.passes)
+        least = max(self.n_rows, self.per_statistic * len(state.returned))
+        return min(state.n_rows, max(least, shared))
 
 
 SADDLE_RULE = SaddleRule()
@@ -81,7 +89,7 @@ def full_passes(settings: RunSettings, sampler, n_passes: float) -> RunSettings:
 
 
 class _Trials:
-    """Passes of EM from parameters that are disturbed, or as they are.
+    """Passes from parameters that are disturbed, or as they are.
 
     Parameters
     ----------
@@ -89,38 +97,36 @@ class _Trials:
         Those of the run.
     run_stage : callable
         Runs passes, given settings, a state and data.
-    rule : SaddleRule
-        How far, and how long.
     """
 
-    def __init__(self, settings, run_stage, rule):
-        self.run_stage, self.tol, self.rule = run_stage, settings.tol, rule
-        self.quiet = replace(settings, tol=0.0, monitor=False)
+    def __init__(self, settings, run_stage):
+        self.run_stage = run_stage
+        self.settings = replace(
+            full_passes(settings, EXACT, 1), tol=0.0, monitor=True, stopping="gap"
+        )
 
-    def passes(self, params, data, n_passes=None) -> RunState:
-        """Return the state after passes from some parameters."""
+    def passes(self, params, data, **changes) -> RunState:
+        """Return the state after passes from some parameters, one of EM by default."""
         # Of its own: the generators of the run are as they were.
         trial = RunState(params, spawn_generators(0))
-        settings = full_passes(self.quiet, EXACT, n_passes or self.rule.passes)
-        self.run_stage(replace(settings, monitor=True), trial, data=data)
+        self.run_stage(replace(self.settings, **changes), trial, data=data)
         return trial
 
-    def disturbed(self, params, data) -> RunState:
+    def disturbed(self, params, data, rule, tol) -> RunState:
         """Return the state after an M-step from draws, and passes from there."""
-        n_draws = -(-self.rule.n_draws // max(count_rows(data[0]), 1))
-        trial = RunState(params, spawn_generators(0))
-        settings = full_passes(self.quiet, ExactDraws(n_draws), 1)
-        self.run_stage(settings, trial, data=data)
-        return trial if trial.interrupted else self.passes(trial.params, data)
-
-    def rises(self, trial: RunState, objective: float) -> bool:
-        """Return whether the gains grow, or lead to more than there was before."""
-        values = trial.history.objective
-        if len(values) < self.rule.passes or not np.isfinite(values).all():
-            return False
-        gains = np.diff(values)
-        grows = gains[-1] > max(gains[0], self.tol)
-        return not trial.interrupted and (grows or values[-1] > objective + self.tol)
+        draws = ExactDraws(-(-rule.n_draws // max(count_rows(data[0]), 1)))
+        if not missing_methods(self.settings.model, draws):
+            trial = self.passes(params, data, sampler=draws, monitor=False)
+            if trial.interrupted:
+                return trial
+            params = trial.params
+        limits = {"max_passes": rule.passes, "tol": tol}
+        try:
+            with np.errstate(all="ignore"):
+                return self.passes(params, data, solver=SQUAREM(), **limits)
+        except Exception:
+            # No data give extrapolated statistics: without `project` a model may fail.
+            return self.passes(params, data, **limits)
 
 
 def passes_beyond(settings: RunSettings, state: RunState, run_stage, data):
@@ -135,12 +141,13 @@ def left_saddle(
 ) -> RunSettings | None:  # fmt: skip
     """Return the settings of further passes from a saddle point, or None.
 
-    An M-step from draws disturbs the parameters of a run that has converged.
-    At a saddle point EM stands, as at components that are equal, and draws are not
-    equal. From near a maximum the gains of a few passes become smaller, and lead to no
-    more than the objective from which they began. Of many rows a part is disturbed
-    first, and all of them where that seems to leave a saddle. Where it is one the
-    state has the parameters to which the passes have led; otherwise it is as it was.
+    At a saddle point EM stands, as at components that are equal, and near one it
+    creeps. An M-step from draws, which are not equal, disturbs the parameters of a run
+    that has converged, and extrapolated passes follow from there. From near a maximum
+    they lead to no more than it. Of many rows a part is disturbed, and one pass over
+    all rows decides, where the part gains more than any fit to so few rows does. Where
+    the objective is higher by more than ``tol`` the state has the parameters to which
+    the passes have led; otherwise it is as it was.
 
     Parameters
     ----------
@@ -163,29 +170,27 @@ def left_saddle(
     exact = settings.sampler.deterministic and settings.average is False
     if (
         not (settings.leaves_saddles and exact and state.converged)
-        or (state.stopped or state.disturbed or state.failure)
-        or missing_methods(settings.model, ExactDraws())
+        or (state.stopped or state.failure or state.saddle_checks >= rule.rounds)
+        or not np.isfinite(last := _last_objective(state))
     ):
         return None
-    state.disturbed = True
-    trials = _Trials(settings, run_stage, rule)
+    state.saddle_checks += 1
+    trials, tol = _Trials(settings, run_stage), settings.tol
+    part = _part_of(*data, rule.size(state))
     try:
-        part = _part_of(*data, rule.size(state.n_rows, state.rows_visited))
-        if part is not None:
-            # The maximum of a part is elsewhere.
-            alone = trial = trials.passes(state.params, part)
-            if not alone.interrupted:
-                trial = trials.disturbed(alone.params, part)
-            state.interrupted = trial.interrupted
-            if trial.interrupted or not trials.rises(
-                trial, alone.history.objective[-1]
-            ):
-                return None
-        trial = trials.disturbed(state.params, data)
+        trial = trials.disturbed(state.params, part or data, rule, tol)
+        if part is not None and not trial.interrupted:
+            after, trial = trial, trials.passes(state.params, part)
+            if not trial.interrupted:
+                gain = _last_objective(after) - trial.history.objective[0]
+                # Of the likelihood, as in Akaike's criterion, for each statistic.
+                if not gain > tol + len(after.returned) / count_rows(part[0]):
+                    return None
+                trial = trials.passes(after.params, data)
     except NoParametersError:
         return None  # of draws
     state.interrupted = trial.interrupted
-    if not trials.rises(trial, _last_objective(state)):
+    if trial.interrupted or not _last_objective(trial) > last + tol:
         return None
     _take_over(trial, state)
     return full_passes(settings, EXACT, settings.max_passes)
@@ -230,13 +235,13 @@ def left_edge(
     low = [(p > 0) & (p < rule.share) for p in before]
     if not any(part.any() for part in low):
         return None
-    trials = _Trials(settings, run_stage, SADDLE_RULE)
+    trials = _Trials(settings, run_stage)
 
     def after_pass(where):
         pairs = zip(before, where, strict=True)
         raised = [_normalised(np.where(w, rule.share, p)) for p, w in pairs]
         params = model.with_shares(state.params, raised)
-        return raised, trials.passes(params, data, 1)
+        return raised, trials.passes(params, data)
 
     raised, trial = after_pass(low)
     if not trial.interrupted:

@@ -139,8 +139,8 @@ class RunState:
         or epochs measured on all rows; 0 if there are none.
     accelerated : bool
         Whether the run has entered the stage of extrapolated EM steps.
-    disturbed : bool
-        Whether it has been disturbed, see :mod:`sktem.loop.saddles`.
+    saddle_checks : int
+        Times that it has been disturbed, see :mod:`sktem.loop.saddles`.
     edges_left : int
         Times that it has left an edge, see :mod:`sktem.loop.saddles`.
     of_sample : bool
@@ -176,7 +176,7 @@ class RunState:
     interrupted: BaseException | None = None
     judged_from: int = 0
     accelerated: bool = False
-    disturbed: bool = False
+    saddle_checks: int = 0
     edges_left: int = 0
     of_sample: bool = False
     objective: float = np.nan

@@ -49,7 +49,7 @@ def test_means_that_start_together_part_or_are_told(covariance_type, with_precis
         assert is_told == (free.score(X) - fit.score(X) > 0.05)
         n_told += is_told
     # Covariances of all rows hide the clusters; those by column do not.
-    assert (n_told > 2) == (covariance_type == "tied") or covariance_type == "full"
+    assert n_told <= 2 * (covariance_type != "diag")
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -124,10 +124,11 @@ def test_clusters_that_are_apart_are_not_told(seed, covariance_type):
 
 
 def test_rows_with_weights_and_holes():
-    X = two_clusters(0)
-    means = X.mean(axis=0) + np.array([[-0.01], [0.01]])
-    options = {"covariance_type": "tied", "means_init": means, "random_state": 0}
-    mixture = StochasticEMGaussianMixture(2, **options)
+    centres = np.array([[0.0, 0.0], [20.0, 0.0], [20.0, 6.0]])
+    X, _ = make_blobs(600, centers=centres, random_state=0)
+    # Two share a cluster, and one has two: a maximum, from which no pass leads.
+    means = np.array([[-0.5, 0.0], [0.5, 0.0], [20.0, 3.0]])
+    mixture = StochasticEMGaussianMixture(3, means_init=means, random_state=0)
     weights = np.random.default_rng(0).integers(0, 3, len(X))
     with pytest.warns(FitWarning, match="short run from init_params"):
         mixture.fit(X, sample_weight=weights)
