@@ -40,7 +40,6 @@ QUESTIONS = re.compile(r"(From|How|Wh(at|en|ere|ether|ich|o|y))\b")
 PRONOUNS = re.compile(r"\w+ (it|its|them|their|those|that of)\b")
 #: Kernels with more arguments than the limit. No name may be added.
 STILL_WIDE = {
-    "_block",
     "_importance_terms",
     "_langevin",
     "_modes",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sktem.boltzmann.machines.layer_operations import operations_of
 from sktem.boltzmann.machines.model import draw_seed
 
 __all__ = [
@@ -22,7 +23,7 @@ __all__ = [
 def posterior_start(model, params, X, observed, rng):
     """Return one chain for each row, drawn from the first mean-field iteration."""
     means = model.posterior_mean_field(params, X, observed, 1).means
-    return model.drawn(means, rng)
+    return operations_of(means).drawn(means, rng)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from sktem.boltzmann.learning.ascent import ExactAscent
 from sktem.boltzmann.learning.parities import Parities, gain_of_parities
 from sktem.boltzmann.learning.rounds import Reference
 from sktem.boltzmann.learning.row_weights import mean_of, thinned
+from sktem.boltzmann.machines.layer_operations import operations_of
 from sktem.boltzmann.normalisation.ais import posterior_log_sums, reliable_log_partition
 from sktem.boltzmann.normalisation.brackets import log_sum_over
 from sktem.boltzmann.normalisation.partition import exact_partition
@@ -173,14 +174,8 @@ class Objective:
             X = carrier_of(X).take(np.arange(X.shape[0]) if rows is None else rows)
         X = X.toarray() if sparse.issparse(X) else X
         if settings.binarize:
-            X = self._drawn(arrays, X, rng)
+            X = _drawn(arrays, X, rng)
         return arrays.astype(X, arrays.xp.float64), shares
-
-    def _drawn(self, arrays, X, rng):
-        """Return draws of binary values from their means, NaN as it is."""
-        filled, observed = half_filled(X)
-        drawn = arrays.astype(self.model.drawn(filled, rng), X.dtype)
-        return arrays.xp.where(observed, drawn, X)
 
     def _independent(self):
         """Return the log-likelihood of independent units."""
@@ -349,3 +344,10 @@ class Objective:
             self.limits.n_row_temperatures, verbose=self.verbose,
             seconds=self.limits.seconds,
         )[0]  # fmt: skip
+
+
+def _drawn(arrays, X, rng):
+    """Return draws of binary values from their means, NaN as it is."""
+    filled, observed = half_filled(X)
+    drawn = arrays.astype(operations_of(X).drawn(filled, rng), X.dtype)
+    return arrays.xp.where(observed, drawn, X)

@@ -1,12 +1,7 @@
-"""The E-step of an update: posterior expectations of a batch.
-
-A batch of many rows is worked on in parts, which depend on row indices alone: what is
-found does not depend on where the rows are.
-"""
+"""The E-step of an update: posterior expectations of a batch."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,30 +9,12 @@ from scipy import sparse
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.learning.e_steps import posterior_start
+from sktem.boltzmann.machines.layer_operations import operations_of
 from sktem.boltzmann.machines.model import draw_seed
 from sktem.boltzmann.units import half_filled
-from sktem.e_step.batches import batch_edges
 from sktem.rows.held import carrier_of
 
-__all__ = ["Batches", "Positive", "expected", "row_chunks"]
-
-
-class PartSizes(NamedTuple):
-    """Parts of a large batch of NumPy arrays.
-
-    Attributes
-    ----------
-    rows : int
-        Rows that are worked on together, at most.
-    most : int
-        Number of parts, at most.
-    """
-
-    rows: int = 2048
-    most: int = 256
-
-
-PARTS = PartSizes()
+__all__ = ["Batches", "Positive", "expected"]
 
 
 class Positive(NamedTuple):
@@ -85,62 +62,23 @@ class Batches:
 
     def expect(self, settings, state, rows=None) -> Positive:
         """Return expectations of some rows; of all rows, without memory, for None."""
+        batch, packed, chains = self.X, None, state.row_chains
         remembers = settings.posterior.keeps_chains and rows is not None
-        continues = remembers and bool(state.row_chains.started[rows].all())
-        n_rows = self.X.shape[0] if rows is None else len(rows)
-        rng = state.generators.sampling
-        if n_rows <= PARTS.rows or not arrays_of(state.params).is_numpy:
-            packed = _taken_chains(state, rows) if continues else None
-            return self._expect(settings, state, rows, packed, remembers, rng)
-        parts = row_chunks(np.arange(n_rows) if rows is None else rows, rng)
-        # All chains are as they were before the batch, also of rows of two parts.
-        before = [
-            _taken_chains(state, part) if continues else None for part, _ in parts
-        ]
-        values, starts = np.zeros(state.params.shape[0]), []
-        for (part, part_rng), packed in zip(parts, before, strict=True):
-            positive = self._expect(settings, state, part, packed, remembers, part_rng)
-            values += positive.values * np.float64(len(part) / n_rows)
-            starts.append(positive.starts)
-        joined = None
-        if starts[0] is not None:
-            joined = np.concatenate(starts, axis=settings.model.row_axis)
-        return Positive(values.astype(state.params.dtype), None, joined)
-
-    def _expect(self, settings, state, rows, packed, remembers, rng):
-        """Return expectations of some rows, and remember their chains."""
-        batch = self.X
         if rows is not None:
             read = self.rows.take if self.buffer is None else self.buffer.taken
             batch = read(rows)
+        if remembers and chains.started[rows].all():
+            packed = arrays_of(chains.packed).take(chains.packed, rows)
+        rng = state.generators.sampling
         positive = expected(settings, state, batch, packed, self.missing, rng)
         if remembers and positive.packed is not None:
-            arrays, chains = arrays_of(positive.packed), state.row_chains
+            arrays = arrays_of(positive.packed)
             if chains.packed is None:
                 shape = (len(chains.started), *positive.packed.shape[1:])
                 chains.packed = arrays.full(shape, 0, arrays.xp.uint8)
             arrays.put(chains.packed, rows, positive.packed)
             chains.started[rows] = True
         return positive
-
-
-def row_chunks(rows, rng):
-    """Return the chunks of a large batch, each with its random generator.
-
-    They are of neighbouring rows, and their sizes differ by one at most.
-    """
-    rows, seed = np.sort(rows), int(rng.integers(2**63))
-    edges = batch_edges(len(rows), max(PARTS.rows, -(-len(rows) // PARTS.most)))
-    return [
-        (rows[start:stop], np.random.default_rng((seed, number)))
-        for number, (start, stop) in enumerate(pairwise(edges))
-    ]
-
-
-def _taken_chains(state, rows):
-    """Return the bits of the chains of some rows."""
-    packed = state.row_chains.packed
-    return arrays_of(packed).take(packed, rows)
 
 
 def expected(settings, state, batch, packed, missing, rng) -> Positive:
@@ -167,7 +105,7 @@ def expected(settings, state, batch, packed, missing, rng) -> Positive:
         The expectations.
     """
     model, posterior, params = settings.model, settings.posterior, state.params
-    X, observed = _visible(model, batch, missing, settings.binarize, rng)
+    X, observed = _visible(batch, missing, settings.binarize, rng)
     chains, moved, starts = None, None, None
     n_rows, copies = X.shape[0], settings.n_chains_e
     if posterior.keeps_chains:
@@ -192,7 +130,7 @@ def expected(settings, state, batch, packed, missing, rng) -> Positive:
     return Positive(moments.values, moved, starts)
 
 
-def _visible(model, batch, missing, binarize, rng):
+def _visible(batch, missing, binarize, rng):
     """Return the values of a batch as float32, and which are observed."""
     if sparse.issparse(batch):
         batch = batch.toarray()
@@ -200,7 +138,7 @@ def _visible(model, batch, missing, binarize, rng):
     X = arrays.contiguous(arrays.astype(batch, arrays.xp.float32))
     X, observed = half_filled(X) if missing else (X, None)
     if binarize:
-        X = model.drawn(X, rng)
+        X = operations_of(X).drawn(X, rng)
     return X, observed
 
 

@@ -93,19 +93,12 @@ class GraphMachine(BoltzmannModel):
 
     # Sweeps, means and potentials of states.
 
-    def sweep(
-        self, params, states, n_sweeps, seed, order=None, clamped=None, means=False,
-        apart=False, offsets=None, scales=(1.0, 0.0),
-    ):  # fmt: skip
-        """Sweep Gibbs sampling or mean field over units, in place.
-
-        As :meth:`GraphSweeps.sweep`, over all units if `order` is None.
-        """
+    def sweep(self, params, states, n_sweeps, seed, order=None, clamped=None, **how):
+        """Sweep over units, by default all of them; see `GraphSweeps.sweep`."""
         order = self.order if order is None else order
         self.sweeps.sweep(
-            params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
-            scales, self.n_jobs,
-        )  # fmt: skip
+            params, states, n_sweeps, seed, order, clamped, n_jobs=self.n_jobs, **how
+        )
 
     def conditional_means(self, params, states, order=None, clamped=None) -> np.ndarray:
         """Return the probability of each visited unit given all others.
@@ -272,7 +265,7 @@ class GraphMachine(BoltzmannModel):
         """Return log-sums, means and products of the hidden units given X."""
         weights = params[self.n_units :][self.hidden_edges]
         fields = self.hidden_fields(params, X)
-        return self._exact_plan.marginals(fields, weights, self.n_jobs)
+        return self.plan.marginals(fields, weights, self.n_jobs)
 
     def posterior_exact(self, params, X) -> Moments:
         """Return the exact mean of phi given X."""
@@ -377,7 +370,7 @@ class GraphMachine(BoltzmannModel):
         states[self.visible] = X.T
         fields = self.hidden_fields(params, X)
         weights = params[self.n_units :][self.hidden_edges]
-        sums = self._exact_plan.log_sums(fields, weights, self.n_jobs)
+        sums = self.plan.log_sums(fields, weights, self.n_jobs)
         return self.log_potentials(params, states) + sums
 
     def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:

@@ -73,8 +73,8 @@ class GraphSweeps:
         return weights, (scale * params[: self.n_units]).astype(np.float32)
 
     def sweep(
-        self, params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
-        scales, n_jobs,
+        self, params, states, n_sweeps, seed, order, clamped=None, means=False,
+        apart=False, offsets=None, scales=(1.0, 0.0), n_jobs=None,
     ):  # fmt: skip
         """Sweep Gibbs sampling or mean field over units, in place.
 
@@ -90,33 +90,22 @@ class GraphSweeps:
             Seed of the draws.
         order : ndarray of int
             The units to visit.
-        clamped : ndarray of uint8 of shape (n_units, n) or None
+        clamped : ndarray of uint8 of shape (n_units, n) or None, default=None
             Where states stay.
-        means : bool
+        means : bool, default=False
             Probabilities in place of draws.
-        apart : bool
+        apart : bool, default=False
             Update each unit from the states at the beginning of the call.
-        offsets : ndarray of float32 of shape (n_units, n) or None
+        offsets : ndarray of float32 of shape (n_units, n) or None, default=None
             Further fields.
-        scales : tuple of float
+        scales : tuple of float, default=(1.0, 0.0)
             Factors of the parameters and of the offsets.
-        n_jobs : int or None
+        n_jobs : int or None, default=None
             Threads.
         """
+        layout, seed = (order, self.indptr, self.indices), np.uint64(seed)
         plain = offsets is None and clamped is None and means == apart
-        block = self._block(
-            params, states, n_sweeps, np.uint64(seed), order, clamped, means, apart,
-            offsets, scales, plain and states.shape[1] >= self.sizes.fewest_bits,
-        )  # fmt: skip
-        for _ in iterate_blocks(block, states.shape[1], self.sizes.chains, n_jobs):
-            pass
-
-    def _block(
-        self, params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
-        scales, bits,
-    ):  # fmt: skip
-        """Return the sweeps of a block of chains, on bits where that is possible."""
-        layout = order, self.indptr, self.indices
+        bits = plain and states.shape[1] >= self.sizes.fewest_bits
         weights, biases = self._bound(params, scales[0])
         with np.errstate(over="ignore"):
             factors = np.exp(-weights), np.exp(-biases)
@@ -135,7 +124,8 @@ class GraphSweeps:
                     biases, n_sweeps, means, apart, seed, start, stop,
                 )  # fmt: skip
 
-        return block
+        for _ in iterate_blocks(block, states.shape[1], self.sizes.chains, n_jobs):
+            pass
 
 
 def product_sums(states, means, share, first, second, start, stop):

@@ -257,7 +257,7 @@ class LayeredMachine(BoltzmannModel):
             even, odd = self.mean_field(params, X, None, 1)
             return Moments(self.dynamics.mean_statistics(even, odd), means=odd)
         fields, weights = self._hidden_problem(params, X)
-        _, means, pairs = self._exact_plan.marginals(fields, weights, self.n_jobs)
+        _, means, pairs = self.plan.marginals(fields, weights, self.n_jobs)
         even, odd = self.layout.to_even_odd(X, means.T)
         values = self.dynamics.mean_statistics(even, odd)
         begin = 0
@@ -366,7 +366,7 @@ class LayeredMachine(BoltzmannModel):
         out = self.dynamics.visible_part(params, X)
         if self.plan is not None:
             fields, weights = self._hidden_problem(params, X)
-            return out + self._exact_plan.log_sums(fields, weights, self.n_jobs)
+            return out + self.plan.log_sums(fields, weights, self.n_jobs)
         params = arrays_of(params).astype(params, X.dtype)
         fields = X @ self.layout.weights_between(params, 0)
         return out + softplus_sums(fields + self.layout.odd_biases(params))

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.machines.elimination import EliminationPlan, SumLimits
-from sktem.boltzmann.machines.layer_operations import operations_of
+from sktem.boltzmann.machines.elimination import SumLimits
 from sktem.graphs import Graph
 
 __all__ = ["BoltzmannModel", "Moments", "draw_seed", "entropy"]
@@ -98,7 +97,7 @@ class BoltzmannModel(ABC):
     largest_parameter = 1000.0
 
     n_jobs: int | None
-    plan: EliminationPlan | None
+    plan: Any
 
     def with_n_jobs(self, n_jobs) -> BoltzmannModel:
         """Return the model with this number of threads.
@@ -123,12 +122,6 @@ class BoltzmannModel(ABC):
     def has_exact_posterior(self) -> bool:
         """Whether the hidden units can be summed out at little cost."""
         return self.plan is not None
-
-    @property
-    def _exact_plan(self) -> EliminationPlan:
-        if self.plan is None:
-            raise ValueError("the hidden units of this machine cannot be summed out")
-        return self.plan
 
     @abstractmethod
     def initial_params(self, logits, rng, size=0.5) -> np.ndarray:
@@ -168,23 +161,6 @@ class BoltzmannModel(ABC):
         array
             Chains.
         """
-
-    def drawn(self, means, rng) -> Any:
-        """Return draws of binary units from their means.
-
-        Parameters
-        ----------
-        means : array
-            Probabilities of 1.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        array of float32
-            Zeros and ones of the shape of `means`.
-        """
-        return operations_of(means).drawn(means, rng)
 
     @abstractmethod
     def biases_by_unit(self, params) -> Any:
