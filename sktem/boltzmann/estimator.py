@@ -239,14 +239,16 @@ class LatentBoltzmannMachine(
     tol : float or None, default=0.02
         The fit has converged when its last round (with given steps, its second half)
         has changed the log-likelihood by less than this share of its gain over
-        independent units, up to its standard error. With adapted steps, at least 500
-        rows and no ascents, a tenth of the rows (at most 1,000) is held out: the
-        log-likelihood is that of the held-out rows, the fit stops when they gain
-        nothing more, and the result is the round that is best for them. Otherwise it is
-        the log-likelihood of up to 1,000 of the rows (all of them where there are
-        ascents), less the penalty. It is exact where that is cheap. Elsewhere log Z is
-        estimated at the end of each round, by annealed importance sampling from
-        independent units with a twenty-fifth as many temperatures as the round has
+        independent units, up to its standard error. The change in a last round that is
+        more than three times as long as the one before is scaled down to that length,
+        since likelihoods rise with the logarithm of the number of updates. With adapted
+        steps, at least 500 rows and no ascents, a tenth of the rows (at most 1,000) is
+        held out: the log-likelihood is that of the held-out rows, the fit stops when
+        they gain nothing more, and the result is the round that is best for them.
+        Otherwise it is the log-likelihood of up to 1,000 of the rows (all of them where
+        there are ascents), less the penalty. It is exact where that is cheap. Elsewhere
+        log Z is estimated at the end of each round, by annealed importance sampling
+        from independent units with a twenty-fifth as many temperatures as the round has
         updates (at most 250; four times as many where the runs disagree). With None and
         without ascents nothing is measured: the fit takes all epochs and says nothing
         about convergence.

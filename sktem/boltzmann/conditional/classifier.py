@@ -227,11 +227,7 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
             decay = self._learned_decay(labels, X, rows, n_rows, seed)
         machine, rng = self._new_machine(labels, decay), np.random.default_rng(seed)
         starts = [machine.start(*rows[1:], rng, size) for size in self.start_sizes]
-        ends = [
-            minimised(machine.loss, start, rows, self.max_iter, self.tol)
-            for start in starts
-        ]
-        optimum = min(ends, key=lambda end: end.fun)
+        optimum = _best_end(machine, starts, rows, self.max_iter, self.tol)
         self._learned(machine, optimum.x, centre, scale, int(rng.integers(2**31)))
         self._conclude(-optimum.fun, optimum.nit, optimum.jac)
         self._moments = None
@@ -346,11 +342,8 @@ class BoltzmannMachineClassifier(ClassifierMixin, ConditionalEstimator):
             starts = [start]
             if start is None:
                 starts = [machine.start(*train[1:], rng, size) for size in sizes]
-            ends = [
-                minimised(machine.loss, start, train, search.max_iter, search.tol)
-                for start in starts
-            ]
-            return machine, min(ends, key=lambda end: end.fun).x
+            end = _best_end(machine, starts, train, search.max_iter, search.tol)
+            return machine, end.x
 
         parts = search.folds_of(X, rows[1], n_rows)
         decay, logs = search.choose(learn, rows, parts, n_rows)
@@ -493,6 +486,12 @@ class FittedConditional:
         """Return labels drawn given inputs."""
         drawn = self.machine.draws(self.params, self._scaled(X), rng)
         return self.machine.labels.decoded(drawn)
+
+
+def _best_end(machine, starts, rows, max_iter, tol):
+    """Return the end of the smallest loss of ascents from several starts."""
+    ends = [minimised(machine.loss, start, rows, max_iter, tol) for start in starts]
+    return min(ends, key=lambda end: end.fun)
 
 
 def _doubt_of_labels(rows, losses, parts) -> str | None:

@@ -331,12 +331,27 @@ class Rounds:
             self.has_fallen(self.seen) and not self._has_tried_twice
         ):
             return False
+        rise = self.rise * self._usual_share
         if not self.reference.n_left_out:
-            return abs(self.rise) <= self.least_change
+            return abs(rise) <= self.least_change
         # Rows that are left out become less likely where nothing more is learned, but
         # those that are learned from do not.
         fall = self._best_before.learned - self.measures[-1].learned
-        return self.rise <= self.least_change and not fall > self.least_change
+        return rise <= self.least_change and not fall > self.least_change
+
+    @property
+    def _usual_share(self) -> float:
+        """Share of the last rise that a round of the usual length would have made.
+
+        Likelihoods rise about with the logarithm of the number of updates, and the last
+        round also takes a rest that is too short for a round of its own.
+        """
+        updates = sorted({measure.n_updates for measure in self.measures})
+        if len(updates) < 3:
+            return 1.0
+        first, second, last = updates[-3:]
+        usual = second + self.policy.growth * (second - first)
+        return min(float(np.log(usual / second) / np.log(last / second)), 1.0)
 
     @property
     def _has_tried_twice(self) -> bool:

@@ -60,6 +60,26 @@ def test_convergence_is_about_what_the_last_round_added():
     assert rounds(-10.001, -10.0, -9.9995).has_settled
 
 
+@pytest.mark.parametrize("n_epochs", [200, 400, 700, 1100, 1600, 2600])
+@pytest.mark.parametrize("gain, settles", [(0.8, True), (1.25, False)])
+def test_convergence_does_not_depend_on_what_the_last_round_takes(
+    n_epochs, gain, settles
+):
+    """Of log-likelihoods that rise with the logarithm of the number of updates."""
+    ends = 10 * np.array(round_ends(n_epochs, 10, adaptive=True))
+    usual = 4 * ends[-2] - 3 * (ends[-3] if len(ends) > 2 else 0)
+    assert ends[-1] >= usual
+    # A round of the usual length would add this many times what is worth another one.
+    slope = gain * 0.02 / np.log(usual / ends[-2])
+    values = -9.0 + slope * np.log(ends / ends[-1])
+    found = rounds(-10.0, *values)
+    found.measures = [
+        measure._replace(n_updates=n)
+        for measure, n in zip(found.measures, [0, *ends], strict=True)
+    ]
+    assert found.has_settled == settles
+
+
 def test_changes_within_the_errors_are_none():
     """Two values, each with its error, differ by a standard error of both together."""
     assert rounds(-9.9, -9.0, -8.9, error=0.1).has_settled
