@@ -12,7 +12,6 @@ from scipy import sparse
 
 from sktem.arrays import input_arrays
 from sktem.rows.sources import found_rows, is_stream
-from sktem.validation import text_columns
 
 __all__ = ["COLUMN_KINDS", "Table", "holds_labels", "is_tabular"]
 
@@ -32,16 +31,21 @@ def holds_labels(X) -> bool:
     if not input_arrays(X).is_numpy:
         return False
     if hasattr(X, "columns") and hasattr(X, "__getitem__"):
-        types = [str(X[name].dtype).lower() for name in X.columns]
-        return any(t.startswith(TYPES_OF_LABELS) for t in types) or bool(
-            text_columns(X)
+        columns = [X[name] for name in X.columns]
+        types = [str(column.dtype).lower() for column in columns]
+        return any(t.startswith(TYPES_OF_LABELS) for t in types) or any(
+            _has_labels(np.asarray(column)) for column in columns
         )
     X = np.asarray(X, None if hasattr(X, "dtype") else object)
-    if X.ndim != 2 or X.dtype.kind not in "OUSM":
-        return False
-    if X.dtype.kind != "O":
-        return True
-    return not all(v is None or isinstance(v, Number) for v in X.ravel().tolist())
+    return X.ndim == 2 and _has_labels(X.ravel())
+
+
+def _has_labels(values):
+    """Return whether values are text or dates: digits as text are not numbers."""
+    if values.dtype.kind != "O":
+        return values.dtype.kind in "USmM"
+    present = values[~_is_missing(values)].tolist()
+    return not all(isinstance(value, (Number, np.bool_)) for value in present)
 
 
 class Column:

@@ -64,6 +64,23 @@ def test_a_machine_without_use_of_hidden_units_is_independent():
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_digits_as_text_are_labels(package):
+    """With and without a column of other text; numbers as objects are numbers."""
+    package = pytest.importorskip(package)
+    grade, size = values(60)[3], values(60)[1]
+    texts, numbers = grade.astype(str), [*size[:-1].tolist(), None]
+    for others in ({}, {"colour": ["red", "blue"] * 30}):
+        X = package.DataFrame({"grade": texts, "size": numbers} | others)
+        machine = LatentBoltzmannMachine(**SHORT).fit(X)
+        assert machine.visible_[:2] == ["categorical", "gaussian"]
+        assert set(machine.sample(50)["grade"]) <= set(texts)
+    X = package.DataFrame({"size": numbers, "other": numbers[::-1]})
+    if hasattr(X, "astype"):
+        X = X.astype(object)
+    assert LatentBoltzmannMachine(**SHORT).fit(X).visible_ == "gaussian"
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_frames(package):
     X = frame(package=package)
     machine = LatentBoltzmannMachine(visible="auto", **SHORT).fit(X)
