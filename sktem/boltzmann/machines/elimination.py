@@ -81,8 +81,7 @@ class EliminationPlan:
     n_entries : int
         Table entries in all.
     rows_at_once, entries_at_once : int
-        Rows whose tables are worked on at a time, and table entries of all of them,
-        where these may be many.
+        Rows whose tables are worked on at a time, and table entries of all of them.
     """
 
     rows_at_once = 64
@@ -144,7 +143,7 @@ class EliminationPlan:
         )
         return offsets, places, children, child_starts
 
-    def _run(self, fields, weights, n_jobs, use=None, rows=None):
+    def _run(self, fields, weights, n_jobs, use=None):
         """Eliminate all rows, and hand the conditional probabilities on to `use`."""
         offsets, places, children, child_starts = self._tables
         fields = np.ascontiguousarray(fields, dtype=np.float64)
@@ -161,7 +160,9 @@ class EliminationPlan:
                 return None
             return use(on, offsets, places, children, child_starts, start)
 
-        size = self.rows_at_once if rows is None else rows
+        # As many rows at a time as have tables of a moderate size.
+        n_rows = self.entries_at_once // max(self.n_entries, 1)
+        size = int(np.clip(n_rows, 1, self.rows_at_once))
         results = list(iterate_blocks(block, fields.shape[1], size, n_jobs))
         return log_sum, results
 
@@ -184,7 +185,7 @@ class EliminationPlan:
         """
         return self._run(fields, weights, n_jobs)[0]
 
-    def marginals(self, fields, weights, n_jobs=None, large=False):
+    def marginals(self, fields, weights, n_jobs=None):
         """Return means of units and of products.
 
         Parameters
@@ -195,8 +196,6 @@ class EliminationPlan:
             Weights of the edges of the graph.
         n_jobs : int or None, default=None
             Threads.
-        large : bool, default=False
-            Whether to take fewer rows at a time where the tables are large.
 
         Returns
         -------
@@ -208,7 +207,6 @@ class EliminationPlan:
             The probability that both ends of an edge are 1, summed over rows.
         """
         means = np.empty(np.shape(fields))
-        rows = self._few_rows if large else self.rows_at_once
 
         def use(on, offsets, places, children, child_starts, start):
             pairs = np.zeros(self.graph.n_edges)
@@ -219,7 +217,7 @@ class EliminationPlan:
             )  # fmt: skip
             return pairs
 
-        log_sums, pairs = self._run(fields, weights, n_jobs, use, rows)
+        log_sums, pairs = self._run(fields, weights, n_jobs, use)
         return log_sums, means, np.sum(pairs, axis=0)
 
     def draw(self, fields, weights, rng, n_draws=None):
@@ -253,14 +251,8 @@ class EliminationPlan:
                 start, stop,
             )  # fmt: skip
 
-        self._run(fields, weights, None, use, self._few_rows)
+        self._run(fields, weights, None, use)
         return states
-
-    @property
-    def _few_rows(self):
-        """Rows at a time whose tables take a moderate part of the memory."""
-        n_rows = self.entries_at_once // self.n_entries
-        return int(np.clip(n_rows, 1, self.rows_at_once))
 
     def log_sum(self, field, weights):
         """Return the logarithm of the sum over all states, for large tables.

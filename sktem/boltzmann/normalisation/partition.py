@@ -137,7 +137,7 @@ class ExactPartition:
             return None
         plan, fields, weights = clamped
         if rng is None:
-            units = plan.marginals(fields, weights, large=True)[1]
+            units = plan.marginals(fields, weights)[1]
         else:
             units = plan.draw(fields, weights, rng)
         return units[self.model.visible].T
