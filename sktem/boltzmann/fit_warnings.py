@@ -203,10 +203,10 @@ def _reason(settings):
             "at 'auto'."
         )
     return (
-        "nothing was learned of how columns depend on each other. With missing values "
-        "the likelihood is that of a bound; fit the complete rows first, and go on "
-        "with all of them by warm_start=True, or take more hidden units or another "
-        "random_state."
+        "nothing was learned of how columns depend on each other. Take more hidden "
+        "units or another random_state. With missing values and several layers the "
+        "likelihood is that of a bound: fit the complete rows first, and go on with "
+        "all of them by warm_start=True."
     )
 
 

@@ -842,7 +842,7 @@ def test_ending_below_independent_units_warns():
         ).fit(data)
 
 
-def test_missing_values_are_watched_by_a_bound():
+def test_missing_values_are_watched():
     rng = np.random.default_rng(0)
     missing = X.copy()
     missing[rng.random(X.shape) < 0.2] = np.nan

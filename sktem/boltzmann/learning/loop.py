@@ -45,7 +45,8 @@ class MachineFit:
     inputs : array or sparse matrix of shape (n_rows, n_visible)
         Visible values.
     n_mean_field : int
-        Mean-field iterations of the bound that is watched where values are missing.
+        Mean-field iterations of the likelihood that is watched where values are
+        missing.
     shares : ndarray of shape (n_rows,) or None, default=None
         Weights of the rows, whose sum is 1.
     verbose : int, default=0

@@ -174,7 +174,8 @@ def round_ends(
     """Return the epochs at which rounds end, of `n_updates` each.
 
     Where updates are dear there may be few, and `length`, that of the first round in
-    epochs, is given: the last round is then not much longer than the one before.
+    epochs or 0 for the usual one, is given: the last round is then not much longer than
+    the one before.
     """
     if not adaptive:
         return [n_epochs]
@@ -257,12 +258,11 @@ class Rounds:
             return
         if settings.n_replicas is not None:
             self.n_replicas = settings.n_replicas
-        n_epochs, length = settings.n_epochs, None
+        n_epochs = settings.n_epochs
         if settings.by_cost:
             self.update_budget = float(n_epochs * n_updates)
             n_epochs = self._affordable(settings, 0, n_updates)
-        if n_epochs < settings.n_epochs:
-            length = max(1, round(self.policy.first_updates / n_updates))
+        length = None if n_epochs == settings.n_epochs else 0
         self.ends = round_ends(
             n_epochs, n_updates, settings.adaptive, ascends, self.policy, length
         )
@@ -331,13 +331,13 @@ class Rounds:
             self.has_fallen(self.seen) and not self._has_tried_twice
         ):
             return False
-        rise = self.rise * self._usual_share
+        rise, least = self.rise * self._usual_share, self.least_change
         if not self.reference.n_left_out:
-            return abs(rise) <= self.least_change
+            return abs(rise) <= least
         # Rows that are left out become less likely where nothing more is learned, but
         # those that are learned from do not.
         fall = self._best_before.learned - self.measures[-1].learned
-        return rise <= self.least_change and not fall > self.least_change
+        return rise <= least and not fall > least
 
     @property
     def _usual_share(self) -> float:
@@ -473,9 +473,8 @@ class Rounds:
             return  # draws of the fitted machine have the temperatures of the fit
         self.n_replicas, self.converged = more, False
         if settings.by_cost and not is_last:
-            left = self._affordable(
-                settings, epoch, self.measures[-1].n_updates / epoch
-            )
+            in_epoch = self.measures[-1].n_updates / epoch
+            left = self._affordable(settings, epoch, in_epoch)
             self._plan_rest(epoch, left, policy.growth * (epoch - begin))
 
     def _cost(self, settings, n_replicas):
@@ -495,8 +494,8 @@ class Rounds:
         """Lay out the epochs after one, see `round_ends`."""
         n_updates = self.measures[-1].n_updates / epoch
         ends = round_ends(n_epochs, n_updates, True, False, self.policy, length)
-        self.ends = [*(end for end in self.ends if end <= epoch)]
-        self.ends += [epoch + end for end in ends]
+        ended = [end for end in self.ends if end <= epoch]
+        self.ends = ended + [epoch + end for end in ends]
 
     def _starts_further(self, settings, state, watch) -> bool:
         """Start anew from larger weights if that may be better; return whether so.

@@ -225,6 +225,13 @@ class GraphMachine(BoltzmannModel):
         means = self.conditional_means(params, chains, order, clamped)
         return means[self.visible].T
 
+    def fill(self, params, X, observed, means, rng) -> tuple[np.ndarray, np.ndarray]:
+        """Draw values that are not observed from mean field."""
+        means = means[self.visible].T
+        on = rng.random(X.shape) < means
+        logs = np.log(np.where(observed, 1.0, np.where(on, means, 1.0 - means)))
+        return np.where(observed, X, on), logs.sum(axis=1)
+
     # Expectations under the posterior and under the model.
 
     def gibbs(

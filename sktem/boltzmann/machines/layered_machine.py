@@ -15,7 +15,12 @@ from sktem.boltzmann.machines.layer_dynamics import LayerDynamics
 from sktem.boltzmann.machines.layer_layout import LayerLayout
 from sktem.boltzmann.machines.layer_operations import operations_of, softplus_sums
 from sktem.boltzmann.machines.layer_sums import free_sums, row_sums
-from sktem.boltzmann.machines.model import BoltzmannModel, Moments, entropy
+from sktem.boltzmann.machines.model import (
+    BoltzmannModel,
+    Moments,
+    draw_seed,
+    entropy,
+)
 from sktem.graphs import Graph, layered_graph
 from sktem.kernels.blocks import iterate_blocks, reduce_blocks
 
@@ -360,6 +365,16 @@ class LayeredMachine(BoltzmannModel):
         fields = self.dynamics.even_fields(params, chains)
         means = self.dynamics.even_means(params, fields)[:, : self.n_visible]
         return arrays_of(params).xp.where(observed, X, means)
+
+    def fill(self, params, X, observed, means, rng):
+        """Draw values that are not observed from mean field."""
+        arrays = arrays_of(params)
+        means = arrays.astype(means, arrays.xp.float32)
+        drawn = self.visible_draws(params, None, None, means, draw_seed(rng))
+        drawn = arrays.xp.where(observed, X, arrays.astype(drawn, X.dtype))
+        # Hidden units at their means, of which those of the other side are summed out.
+        given = self.log_densities(params, means, drawn, ~observed)
+        return drawn, given - self.log_densities(params, means)
 
     def log_unnormalised(self, params, X) -> np.ndarray:
         """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h."""

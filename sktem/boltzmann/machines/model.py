@@ -508,6 +508,29 @@ class BoltzmannModel(ABC):
         """
 
     @abstractmethod
+    def fill(self, params, X, observed, means, rng) -> tuple[Any, Any]:
+        """Draw values that are not observed from mean field.
+
+        Parameters
+        ----------
+        params : array of shape (n_parameters,)
+            Parameters.
+        X, observed : array of shape (n, n_visible)
+            Visible values, and which are observed.
+        means : array
+            Means of the units by `posterior_mean_field`.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        drawn : array of shape (n, n_visible)
+            Rows with draws where nothing is observed.
+        log_densities : array of shape (n,)
+            Log-densities of these draws.
+        """
+
+    @abstractmethod
     def log_unnormalised(self, params, X) -> np.ndarray:
         """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h, exactly.
 

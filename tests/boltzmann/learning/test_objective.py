@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from sklearn.datasets import load_digits
 
 from sktem import LatentBoltzmannMachine
@@ -15,8 +16,10 @@ from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.normalisation.brackets import bracket_log_partition
 from sktem.boltzmann.normalisation.partition import ExactPartition, exact_partition
 from sktem.boltzmann.settings import MachineSettings
-from sktem.evaluation import annealed_importance_sampling
+from sktem.boltzmann.units import half_filled
+from sktem.evaluation import annealed_importance_sampling, enumerate_states
 from sktem.exceptions import FitWarning
+from sktem.graphs import grid_graph
 
 #: As few runs as machines of very many weights have.
 FEW_RUNS = MeasureLimits(parameters_of_runs=0, most_runs=64)
@@ -284,6 +287,70 @@ def test_rows_left_out_say_when_nothing_more_is_gained():
     with pytest.warns(FitWarning, match="left out"):
         machine.fit(rng.permuted(train, axis=0))
     assert machine.converged_
+
+
+KINDS = {
+    "bits": (), "numbers": ("gaussian",) * 5, "hidden": (),
+    "table": ("gaussian", "gaussian", "categorical", "binary", "binary"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_likelihoods_of_observed_values(kind, seed):
+    """Against sums over the hidden units, or over the missing values on a graph."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((60, 5)) < 0.5).astype(float)
+    X[:, :2] += KINDS[kind][:1] == ("gaussian",) and rng.normal(size=(60, 2))
+    X[:, 2] = np.arange(60) % (3 if kind == "table" else 2)
+    shape = dict(hidden_layer_sizes=3)
+    if kind == "hidden":
+        shape = dict(graph=grid_graph(2, 4), hidden=[0, 2, 5])
+    machine = LatentBoltzmannMachine(
+        **shape, visible=list(KINDS[kind]) or "binary", max_iter=0, random_state=0
+    ).fit(X)
+    model, units = machine.fitted_.model, machine.fitted_.units
+    settings = MachineSettings.of(machine.get_params()).of_run(model, True, 60)
+    table = units.table
+    rows = units.inputs(X if table is None else table.encode(X), np.float64)
+    unseen = np.repeat(rng.random(X.shape) < 0.4, [1, 1, rows.shape[1] - 4, 1, 1], 1)
+    holes = np.where(unseen, np.nan, rows)
+    holes[:3] = np.nan  # nothing is known
+    watch = Objective(settings, units, holes, 0, 30)
+    watch.limits = MeasureLimits(most_fills=2000, products_of_fills=1e12)
+    params = model.initial_params(units.logits, rng, 1.5)
+    found = watch._unnormalised(params, holes, np.random.default_rng(1))
+    filled, observed = half_filled(holes)
+    if kind == "hidden":
+        states = enumerate_states(5)
+        logs = model.log_unnormalised(params, states)
+        wrong = (observed[:, None] & (filled[:, None] != states)).any(axis=2)
+        exact = logsumexp(np.where(wrong, -np.inf, logs), axis=1)
+    else:
+        states = enumerate_states(3).astype(np.float32)
+        exact = logsumexp(
+            [
+                model.log_densities(params, np.tile(state, (60, 1)), filled, observed)
+                for state in states
+            ],
+            axis=0,
+        )
+    bound = model.variational_bound(params, filled, 30, observed)
+    gap, gap_of_bound = np.mean(exact - found), np.mean(exact - bound)
+    assert gap_of_bound > 0.01
+    assert abs(gap) < 0.25 * gap_of_bound
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_missing_values_do_not_favour_independent_columns(seed):
+    """Four weak pairs of columns, a fifth of whose values is missing."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((2450, 8)) < 0.5).astype(float)
+    X[:, 4:] = np.abs(X[:, :4] - (rng.random((2450, 4)) < 0.3))
+    missing = np.where(rng.random((450, 8)) < 0.2, np.nan, X[:450])
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=6, random_state=0).fit(missing)
+    most = 4 * (np.log(2) + 0.3 * np.log(0.3) + 0.7 * np.log(0.7))
+    assert machine.score(X[450:]) + 8 * np.log(2) > 0.5 * most
 
 
 def test_missing_values_do_not_blame_steps_that_were_not_given():
