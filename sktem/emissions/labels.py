@@ -66,8 +66,8 @@ class SeenLabels:
         return np.zeros(len(values))
 
 
-class CodesRule(NamedTuple):
-    """Rule by which two integers are codes.
+class IntegersRule(NamedTuple):
+    """Rules by which integers are codes or measurements, and no counts.
 
     Attributes
     ----------
@@ -76,13 +76,20 @@ class CodesRule(NamedTuple):
         and at least: rare counts, such as a few ones among zeros, have others later.
     rows : int
         Rows of each of any two integers that are codes by that, such as 0 and 1.
+    far : float
+        Mean over standard deviation beyond which they are measurements, such as years
+        or heights: counts that far from zero are normal, and others vary less or more.
+    few : int
+        Distinct values of measurements are more: Gaussians can collapse on these.
     """
 
     others: float = 5.0
     rows: int = 30
+    far: float = 4.0
+    few: int = 10
 
 
-CODES = CodesRule()
+INTEGERS = IntegersRule()
 
 
 class SeenIntegers:
@@ -91,24 +98,33 @@ class SeenIntegers:
     Attributes
     ----------
     are_typed : bool
-        Whether some have been integers, or missing values that make floats of these.
+        Whether some have been integers, missing values that make floats of these, or
+        zeros, which whole numbers on other scales than that of counts seldom are.
     are_whole : bool
         Whether all are integers that are not negative.
     are_booleans : bool
         Whether some have been booleans, which are codes however rare one of them is.
     frequencies : dict of float to int
-        How often each of the first three distinct values came.
+        How often each of the first distinct values came, one more than a few.
+    moments : ndarray of shape (3,)
+        Number of values, their sum and that of their squares.
     """
 
     def __init__(self, are_typed=False, are_booleans=False):
         self.are_typed, self.are_whole = are_typed, True
         self.are_booleans = are_booleans
         self.frequencies: dict[float, int] = {}
+        self.moments = np.zeros(3)
 
     @property
     def are_counts(self) -> bool:
-        """Whether the column holds counts."""
-        return self.are_typed and self.are_whole
+        """Whether the column holds counts, and no measurements."""
+        if not (self.are_typed and self.are_whole):
+            return False
+        n, first, second = self.moments
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_far = n * second < (1 + INTEGERS.far**-2) * first**2
+        return not is_far or len(self.frequencies) <= INTEGERS.few
 
     @property
     def are_codes(self) -> bool:
@@ -120,14 +136,14 @@ class SeenIntegers:
         values, rows = np.array(list(self.frequencies.items())).T
         mean = np.average(values, weights=rows)
         shares = np.exp(xlogy(values, mean) - mean - gammaln(values + 1.0))
-        return bool(rows.sum() * (1.0 - shares.sum()) >= CODES.others)
+        return bool(rows.sum() * (1.0 - shares.sum()) >= INTEGERS.others)
 
     def example(self):
         """Return a column that has the same signs."""
         if self.are_codes:
             codes = (0, 1) if self.are_booleans else [*self.frequencies]
-            return np.tile(np.array(codes, np.int64), CODES.rows)
-        return np.zeros(1, np.int64 if self.are_counts else np.float64)
+            return np.tile(np.array(codes, np.int64), INTEGERS.rows)
+        return np.zeros(1, np.int64) if self.are_counts else np.full(1, 0.5)
 
     def __call__(self, values):
         """Return the values as they are."""
@@ -138,17 +154,22 @@ class SeenIntegers:
             isinstance(value, Integral)
             for value in (values if values.dtype.kind == "O" else ())
         )
-        self.are_typed |= of_type or bool(missing.any())
         present = numbers_or_nan(values[~missing])
+        self.are_typed |= of_type or bool(missing.any() or (present == 0).any())
         if present.dtype.kind not in "iuf":
             self.are_whole = False
         elif self.are_whole:
             self.are_whole = bool(
                 ((present >= 0) & (present == np.floor(present))).all()
             )
-        if self.are_counts and len(self.frequencies) < 3:
+        if self.are_whole:
+            sizes = present.astype(np.float64)
+            with np.errstate(over="ignore"):
+                self.moments += len(sizes), sizes.sum(), (sizes**2).sum()
+        if self.are_whole and len(self.frequencies) <= INTEGERS.few:
             distinct, rows = np.unique(present, return_counts=True)
-            for value, n in zip(distinct[:3].tolist(), rows.tolist(), strict=False):
+            distinct = distinct[: INTEGERS.few + 1].tolist()
+            for value, n in zip(distinct, rows.tolist(), strict=False):
                 self.frequencies[value] = self.frequencies.get(value, 0) + n
         return values
 

@@ -50,10 +50,10 @@ class Table:
     emission : str or Emission
         A name of ``EMISSIONS``, "auto", or an emission. A name is that of the columns
         of numbers; columns of labels (strings, categories, booleans) of a frame are
-        categorical. "auto" takes columns of integers, also those that missing values
-        have turned into floats, for counts with negative binomial distributions, or
-        for labels where they have two values that counts would hardly have alone, and
-        all other numbers for Gaussian.
+        categorical. "auto" takes columns of integers, or of whole floats that are
+        zero or missing somewhere, for counts with negative binomial distributions, or
+        for labels where they have two values that counts would hardly have alone.
+        All other numbers are Gaussian, and so are integers far from zero.
     names : sequence of str or None, default=None
         Names of the columns of an array.
 
@@ -131,34 +131,32 @@ class Table:
                 for j in range(d)]  # fmt: skip
         table = cls(_joined(ones, names, text), emission, names)
         auto = isinstance(emission, str) and emission == "auto"
-        named = auto and names is not None
-        typed = auto and dtype.kind in "iub"
         columns = table.categories
-        if not (columns or named or typed):
+        if not (columns or auto):
             return table
         # Text that no block has is not remembered: identifiers are many.
         unused = {places[j]: numbers_or_nan for j in text if j not in columns}
         source = with_coded(source, unused) if unused else source
         integers = {
-            j: SeenIntegers(typed, typed and dtype.kind == "b")
+            j: SeenIntegers(dtype.kind in "iub", dtype.kind == "b")
             for j in range(d)
-            if (named or typed) and j not in text
+            if auto and j not in text
         }
-        if named:
+        if names is not None:
             looks = {places[j]: look for j, look in integers.items()}
             source = with_coded(source, looks)
         values = [np.empty(0)] * d
         for block in checked_blocks(source, n_columns_of(source), allow_nan=True):
             for j in columns:
                 values[j] = np.unique(np.append(values[j], block[:, places[j]]))
-            for j in integers if not named else ():
+            for j in integers if names is None else ():
                 integers[j](block[:, places[j]])
         for j, labels in text.items():
             known = np.array([*labels.labels], object)
             values[j] = labels_of(known, names[j]) if j in columns else ones[j]
         for j, numbers in integers.items():
             values[j] = numbers.example()
-        if named or typed:
+        if auto:
             names = range(d) if names is None else names
             return cls(LabelTable(dict(zip(names, values, strict=True))), emission)
         return cls(_joined(values, names, text), emission, names)
@@ -344,11 +342,12 @@ def _emission_of(X, name, labels):
     counts: list[int] = []
     if name == "auto":
         name = "gaussian"
-        if is_frame(X) or np.asarray(X).dtype.kind in "iub":
-            seen = {j: _integers(_column(X, j)) for j in numbers}
-            codes = [j for j in numbers if seen[j].are_codes]
-            labels = sorted([*labels, *codes])
-            counts = [j for j in numbers if seen[j].are_counts and j not in codes]
+        seen = {j: SeenIntegers() for j in numbers}
+        for j in numbers:
+            seen[j](_column(X, j))
+        codes = [j for j in numbers if seen[j].are_codes]
+        labels = sorted([*labels, *codes])
+        counts = [j for j in numbers if seen[j].are_counts and j not in codes]
     numbers = [index for index in numbers if index not in [*counts, *labels]]
     blocks = [
         ("labels", Categorical(), labels),
@@ -357,17 +356,6 @@ def _emission_of(X, name, labels):
     ]
     blocks = [block for block in blocks if block[2]]
     return blocks[0][1] if len(blocks) == 1 else Columns(blocks)
-
-
-def _integers(column):
-    """Return the signs of counts and codes that a column has.
-
-    In a frame of pandas missing values turn integers into floats; whole floats without
-    any are measurements.
-    """
-    seen = SeenIntegers()
-    seen(column)
-    return seen
 
 
 def label_columns(X) -> list[int]:

@@ -103,8 +103,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     emission : str or Emission, default="gaussian"
         Distribution of a row given its state: a name, as in
         :class:`sktem.StochasticEMMixture` ("auto" treats columns of integers as counts,
-        or as labels if they have only two values, and booleans as labels), or an
-        instance of a class of :mod:`sktem.emissions`, such as ``Gaussian("diag")``.
+        as labels if they have only two values, or as measurements if they are far from
+        zero, and booleans as labels), or an instance of a class of
+        :mod:`sktem.emissions`, such as ``Gaussian("diag")``.
         Columns of labels of a data frame or a file are categorical whatever the name.
     start : {"free", "stationary"}, default="free"
         Whether first states have their own probabilities, or the stationary ones of the

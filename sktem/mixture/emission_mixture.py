@@ -59,8 +59,10 @@ class StochasticEMMixture(MixtureEstimator):
         "gamma", "exponential", "log_normal", "multinomial", "von_mises" or
         "von_mises_fisher"; "auto" treats columns of integers as counts
         ("negative_binomial"), or as labels if they have only two values and counts
-        would hardly have those two alone, and booleans as labels. Integers that missing
-        values have turned into floats are included. Other numbers are "gaussian".
+        would hardly have those two alone, and booleans as labels. Whole numbers that
+        are stored as floats are included if some are zero or missing. Other numbers
+        are "gaussian", and so are integers of more than ten values whose mean is more
+        than four standard deviations from zero, such as years and heights.
         Columns of labels of a data frame or a file are categorical whatever the name.
         Alternatively, an instance of a class of :mod:`sktem.emissions` for all columns,
         such as ``Columns([(name, emission, columns), ...])``, which gives each group of

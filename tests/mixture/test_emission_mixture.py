@@ -633,8 +633,38 @@ def test_integers_that_holes_have_made_floats_are_counts():
         assert [(name, columns) for name, _, columns in blocks] == [
             ("counts", [0]), ("numbers", [1]),
         ]  # fmt: skip
-    whole = StochasticEMMixture(1, emission="auto").fit(table.astype(float))
-    assert isinstance(whole.emission_, Gaussian)  # measurements, as far as one sees
+    for whole, kind in [(counts, NegativeBinomial), (counts + 1, Gaussian)]:
+        for X in (pd.DataFrame({"n": whole * 1.0}), whole[:, None] * 1.0):
+            mixture = StochasticEMMixture(1, emission="auto").fit(X)
+            assert isinstance(mixture.emission_, kind)  # by zeros, which counts have
+
+
+@pytest.mark.parametrize("carrier", ["frame", "array", "parquet", "map"])
+@pytest.mark.parametrize("seed", range(5))
+def test_integers_far_from_zero_are_measurements(seed, carrier, tmp_path):
+    """As counts, with a variance above the mean, two groups of years would be one."""
+    rng = np.random.default_rng(seed)
+    z = np.arange(300) % 2
+    years = rng.normal(1985 + 20 * z, 5).round().astype(int)
+    pressure = rng.normal(120.0, 17, size=300)
+    low = (0.45 * pressure + rng.normal(26.0, 8, size=300)).round().astype(int)
+    table = np.column_stack([years, pressure.round().astype(int), low])
+    X = {"frame": pd.DataFrame(table, columns=list("abc")), "array": table}.get(carrier)
+    if carrier == "parquet":
+        X = tmp_path / "rows.parquet"
+        pd.DataFrame(table, columns=list("abc")).to_parquet(X)
+    elif carrier == "map":
+        X = tmp_path / "rows.npy"
+        np.save(X, table)
+    mixture = StochasticEMMixture(2, emission="auto", random_state=0).fit(X)
+    assert isinstance(mixture.emission_, Gaussian)
+    same = np.mean(mixture.predict(X) == z)
+    assert max(same, 1 - same) > 0.95
+    # Counts near zero, and few values, are no measurements.
+    few = 100 + 10 * rng.integers(2, size=300), 100 + rng.integers(9, size=300)
+    for counts in (rng.poisson(5, 300), np.full(300, 7), *few):
+        found = StochasticEMMixture(1, emission="auto").fit(counts[:, None])
+        assert not isinstance(found.emission_, Gaussian)
 
 
 @pytest.mark.parametrize("carrier", ["frame", "holes", "array", "parquet", "map"])
@@ -701,7 +731,7 @@ def test_dates_are_an_error_with_the_remedy():
 def test_integers_among_objects_are_counts():
     counts = np.random.default_rng(0).poisson(3, 60).astype(object)
     counts[::7] = None
-    frame = pd.DataFrame({"n": counts, "x": np.arange(60.0)})
+    frame = pd.DataFrame({"n": counts, "x": np.arange(60.0) + 0.5})
     mixture = StochasticEMMixture(1, emission="auto").fit(frame)
     assert [name for name, *_ in mixture.emission_.emissions] == ["counts", "numbers"]
     frame["n"] = [None if n is None else n + 0.5 for n in counts]

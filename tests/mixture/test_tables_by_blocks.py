@@ -149,7 +149,9 @@ def test_counts_are_found_by_column_as_in_a_frame(kind, tmp_path):
             "real": rng.normal(size=n),
             "count": rng.poisson(3.0, n),
             "holes": pd.array(rng.poisson(2.0, n), dtype="Int64"),
-            "whole": rng.integers(5, size=n).astype(float),
+            "whole": rng.integers(1, 6, size=n).astype(float),
+            "zeros": rng.integers(5, size=n).astype(float),
+            "year": rng.integers(1990, 2021, size=n),
             "signed": rng.integers(-2, 3, size=n),
             "text": rng.choice(["x", "y"], n),
         }
@@ -165,7 +167,11 @@ def test_counts_are_found_by_column_as_in_a_frame(kind, tmp_path):
         rows = dataset.dataset(path) if kind == "parquet" else None
         if rows is None:
             rows = pytest.importorskip("polars").scan_parquet(path)
-    wanted = [["text"], ["count", "holes"], ["real", "whole", "signed"]]
+    wanted = [
+        ["text"],
+        ["count", "holes", "zeros"],
+        ["real", "whole", "year", "signed"],
+    ]
     for X in (frame, rows):
         blocks = mixture(1, "auto", max_iter=1, tol=0).fit(X).emission_.emissions
         names = [[frame.columns[j] for j in columns] for *_, columns in blocks]
