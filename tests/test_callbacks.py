@@ -25,6 +25,8 @@ from sktem.graphs import grid_graph
 from sktem.mixture.stream import FIRST_ROWS
 from sktem.models import RandomInterceptModel
 from tests import oracles
+from tests.loop.test_saddles import TwoMeans
+from tests.loop.test_saddles import rows as rows_of_two_means
 
 sklearn_callback = pytest.importorskip("sklearn.callback")  # scikit-learn 1.9
 
@@ -86,6 +88,20 @@ def kill_at(epoch):
 
 
 # ----------------------------------------------------------------------- checkpoints
+
+
+@pytest.mark.parametrize("solver", ["em", "squarem", "iem", "fittem"])
+def test_a_fit_killed_beyond_a_saddle_goes_on_to_the_same_bits(solver, tmp_path):
+    X, path = rows_of_two_means(0), tmp_path / "fit.pickle"
+    fit = lambda: StochasticEM(TwoMeans(), solver=solver, random_state=0)  # noqa: E731
+    expected = fit().fit(X)
+    assert abs(np.diff(expected.params_)) > 2  # it has left the saddle
+    last = len(expected.history_) - 1
+    with pytest.raises(KilledError):
+        fit().set_callbacks(Checkpoint(path), kill_at(last - 1)).fit(X)
+    resumed = fit().set_callbacks(Checkpoint(path)).fit(X)
+    assert resumed.history_.objective == expected.history_.objective
+    assert_array_equal(resumed.params_, expected.params_)
 
 
 @pytest.mark.parametrize("every, epoch", [(1, 1), (1, 3), (2, 3)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,17 +74,15 @@ class SaddleRule(NamedTuple):
 
 
 SADDLE_RULE = SaddleRule()
-EXACT = ExactExpectation()
 
 
-def full_passes(settings: RunSettings, sampler, n_passes: float) -> RunSettings:
-    """Return settings of passes over all rows, with steps of 1."""
+def full_passes(settings: RunSettings) -> RunSettings:
+    """Return settings of exact passes over all rows, with steps of 1."""
     return replace(
         settings,
-        sampler=sampler,
+        sampler=ExactExpectation(),
         solver=FullBatch(),
         step_size=Constant(1.0),
-        max_passes=n_passes,
         on_all_rows=True,
     )
 
@@ -101,9 +100,8 @@ class _Trials:
 
     def __init__(self, settings, run_stage):
         self.run_stage = run_stage
-        self.settings = replace(
-            full_passes(settings, EXACT, 1), tol=0.0, monitor=True, stopping="gap"
-        )
+        quiet = replace(settings, max_passes=1, tol=0.0, monitor=True, stopping="gap")
+        self.settings = full_passes(quiet)
 
     def passes(self, params, data, **changes) -> RunState:
         """Return the state after passes from some parameters, one of EM by default."""
@@ -120,13 +118,13 @@ class _Trials:
             if trial.interrupted:
                 return trial
             params = trial.params
-        limits = {"max_passes": rule.passes, "tol": tol}
+        passes = partial(self.passes, params, data, max_passes=rule.passes, tol=tol)
         try:
             with np.errstate(all="ignore"):
-                return self.passes(params, data, solver=SQUAREM(), **limits)
+                return passes(solver=SQUAREM())
         except Exception:
             # No data give extrapolated statistics: without `project` a model may fail.
-            return self.passes(params, data, **limits)
+            return passes()
 
 
 def passes_beyond(settings: RunSettings, state: RunState, run_stage, data):
@@ -165,7 +163,7 @@ def left_saddle(
     Returns
     -------
     RunSettings or None
-        Settings of passes of EM; None if the run has ended.
+        Settings of passes; None if the run has ended.
     """
     exact = settings.sampler.deterministic and settings.average is False
     if (
@@ -192,8 +190,7 @@ def left_saddle(
     state.interrupted = trial.interrupted
     if trial.interrupted or not _last_objective(trial) > last + tol:
         return None
-    _take_over(trial, state)
-    return full_passes(settings, EXACT, settings.max_passes)
+    return _continued(settings, state, trial)
 
 
 def left_edge(
@@ -256,10 +253,7 @@ def left_edge(
     if not gained > rounding_of(last):
         return None
     state.edges_left += 1
-    _take_over(trial, state)
-    if state.accelerated:
-        return settings
-    return full_passes(settings, EXACT, settings.max_passes)
+    return _continued(settings, state, trial)
 
 
 def _last_objective(state):
@@ -267,10 +261,14 @@ def _last_objective(state):
     return state.history.objective[-1] if np.isnan(state.objective) else state.objective
 
 
-def _take_over(trial, state):
-    """Continue a run from where a trial has ended."""
+def _continued(settings, state, trial):
+    """Return settings with which a run continues from where a trial has ended."""
     state.params = trial.params
     state.solver.s = state.solver.S_tts = trial.solver.s
+    if state.accelerated:
+        return settings
+    state.ends_by_em = True
+    return full_passes(settings)
 
 
 def _normalised(shares):

@@ -21,7 +21,7 @@ def first_stage(settings: RunSettings, state: RunState) -> RunSettings:
     """Return the settings with which a run begins, or is resumed."""
     if state.accelerated:
         return _accelerated(settings)
-    return _judged(settings) if state.judged_from else settings
+    return _judged(settings, state.ends_by_em) if state.judged_from else settings
 
 
 def next_stage(settings: RunSettings, state: RunState) -> RunSettings | None:
@@ -73,10 +73,10 @@ def _ends_by_passes(settings):
     return not markov and not missing_methods(settings.model, ExactExpectation())
 
 
-def _judged(settings):
+def _judged(settings, ends_by_em=False):
     """Return settings with which progress is measured on all rows."""
-    if _ends_by_passes(settings):
-        return full_passes(settings, ExactExpectation(), settings.max_passes)
+    if ends_by_em or _ends_by_passes(settings):
+        return full_passes(settings)
     return replace(settings, on_all_rows=True)
 
 
@@ -84,9 +84,5 @@ def _accelerated(settings):
     """Return settings with which EM is extrapolated until little is left to gain."""
     tol = GAP_RULE.creep * settings.tol
     return replace(
-        _judged(settings),
-        solver=SQUAREM(),
-        stopping="gap",
-        tol=tol,
-        extrapolates=False,
+        _judged(settings), solver=SQUAREM(), stopping="gap", tol=tol, extrapolates=False
     )

@@ -139,6 +139,9 @@ class RunState:
         or epochs measured on all rows; 0 if there are none.
     accelerated : bool
         Whether the run has entered the stage of extrapolated EM steps.
+    ends_by_em : bool
+        Whether it continues with passes of EM, whatever the solver, from an edge or a
+        saddle point.
     saddle_checks : int
         Times that it has been disturbed, see :mod:`sktem.loop.saddles`.
     edges_left : int
@@ -176,6 +179,7 @@ class RunState:
     interrupted: BaseException | None = None
     judged_from: int = 0
     accelerated: bool = False
+    ends_by_em: bool = False
     saddle_checks: int = 0
     edges_left: int = 0
     of_sample: bool = False
