@@ -403,8 +403,7 @@ class LastClimb:
             open_ |= np.isnan(np.diag(covariance_of(information.observed, is_held)))
             share = self.rule.no_share * np.diag(information.complete)
             open_ |= np.diag(information.observed) <= share
-            if by_differences:
-                open_ |= exchanged(vector, information.observed, is_held)
+            open_ |= exchanged(vector, information, is_held, by_differences)
         # Variances near their bounds do not count, nor what correlates with them.
         open_[vector.omega] = open_[vector.is_residual] = False
         open_ &= ~vector.at_box(ascent.params)

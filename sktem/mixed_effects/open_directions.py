@@ -31,6 +31,8 @@ class FarRule(NamedTuple):
         How finely the likelihood is integrated.
     rounded : float
         Eigenvalue of the scaled information that may be an error of differences.
+    cancelled : float
+        The same for rounding, as a share of the complete information.
     involved : float
         Share of a parameter in its direction that counts.
     """
@@ -41,6 +43,7 @@ class FarRule(NamedTuple):
     least_loss: float = 0.05
     resolution: Resolution = Resolution(per_subject=700)
     rounded: float = 1e-6
+    cancelled: float = 1e-12
     involved: float = 0.01
 
 
@@ -94,16 +97,26 @@ def open_directions(model, rows, vector, ascent, rule=FAR) -> list[str]:
     return flat
 
 
-def exchanged(vector, information, is_held, rule=FAR) -> np.ndarray:
-    """Return which parameters others make up for, up to errors of differences."""
+def exchanged(vector, information, is_held, by_differences, rule=FAR) -> np.ndarray:
+    """Return which parameters others make up for, up to errors of their information.
+
+    These are errors of differences, and the rounding of complete less missing
+    information, such as that of a random effect whose variance is at its bound.
+    """
     free = np.flatnonzero(~is_held)
-    inner = information[np.ix_(free, free)]
-    scale = np.sqrt(np.abs(np.diag(inner)))
-    scale = np.where(scale > 0, scale, 1.0)
-    values, vectors = np.linalg.eigh(inner / scale[:, None] / scale)
-    by_differences = np.isin(free, np.arange(len(vector))[vector.numeric])
-    weak = vectors[:, values < rule.rounded]
-    weak = weak[:, (weak[by_differences] ** 2).sum(axis=0) > rule.involved]
+    observed, complete = (
+        matrix[np.ix_(free, free)]
+        for matrix in (information.observed, information.complete)
+    )
+    known = np.abs(np.diag(observed))
+    scale = np.sqrt(np.where(known > 0, known, 1.0))
+    values, vectors = np.linalg.eigh(observed / scale[:, None] / scale)
+    errors = rule.cancelled * np.diag(complete) / scale**2
+    if by_differences:
+        is_numeric = np.isin(free, np.arange(len(is_held))[vector.numeric])
+        errors[is_numeric] = np.maximum(errors[is_numeric], rule.rounded)
+    is_involved = vectors**2 > rule.involved
+    weak = values < np.where(is_involved, errors[:, None], 0.0).max(axis=0, initial=0.0)
     which = np.zeros(len(is_held), dtype=bool)
-    which[free] = (weak**2).max(axis=1, initial=0.0) > rule.involved
+    which[free] = is_involved[:, weak].any(axis=1)
     return which

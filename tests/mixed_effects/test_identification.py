@@ -1,6 +1,7 @@
 """Fits whose likelihood has no single maximum, or one that rounding hides, say so."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.mixed_effects.differences import numerical_hessian
+from sktem.mixed_effects.inference.louis import LouisInformation
 from sktem.mixed_effects.inference.quadratic import is_quadratic
+from sktem.mixed_effects.open_directions import exchanged
 from tests.mixed_effects.test_estimator import NORMAL, linear_data, linear_deviance
 
 TIMES = np.arange(6.0)
@@ -201,7 +204,7 @@ def test_units_of_a_covariate_do_not_matter(unit):
     np.testing.assert_allclose(fit.log_likelihood(), best, atol=1e-5)
 
 
-@pytest.mark.parametrize("offset", [1e2, 3e2, 7e2])
+@pytest.mark.parametrize("offset", [1e2, 7e2, 1.5e3])
 def test_standard_errors_from_another_origin(offset):
     """Those of a line follow from its marginal law about the middle."""
     rows, y, groups = linear_data(seed=2)
@@ -246,6 +249,32 @@ def test_products_are_not_determined(transforms, omega):
         )
         assert fit.converged_ == (model is line)
         assert ("The data do not determine ['a', 'b']" in told) == (model is product)
+
+
+def test_products_without_variance_are_not_determined(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    k = 0.5 * np.exp(0.3 * rng.normal(size=30))[GROUPS]
+    y = 6 * np.exp(-k * X[:, 0]) + 0.2 * rng.normal(size=180)
+
+    def product(psi, X):
+        return psi["z"] * decay(psi, X)
+
+    fit, told = fitted(product, X, y, {"A": 1.0, "z": 2.0, "k": 1.0})
+    assert "The data do not determine ['A', 'z']" in told
+    assert not fit.converged_
+    fit, told = fitted(decay, X, y, {"A": 1.0, "k": 1.0})
+    assert fit.converged_
+
+
+@pytest.mark.parametrize(("complete", "told"), [(1e6, True), (2.0, False)])
+def test_rounding_of_missing_information_determines_nothing(complete, told):
+    """Where nearly all of the complete information is missing, it is their rounding."""
+    observed = np.array([[1.0, 1 - 5e-9], [1 - 5e-9, 1.0]])
+    complete = np.diag([complete, 2.0])
+    information = LouisInformation(complete, complete - observed, np.zeros(2))
+    held = np.zeros(2, dtype=bool)
+    vector = SimpleNamespace(numeric=slice(2, 2))
+    assert exchanged(vector, information, held, True).all() == told
 
 
 @pytest.mark.parametrize(("first", "told"), [(0.0, False), (20.0, True)])

@@ -66,7 +66,7 @@ class NodeNumbers(NamedTuple):
     same_error: float = 3e-3
     singular: float = 1e-9
     involved: float = 1e-4
-    least_own_part: float = 1e-6
+    least_own_part: float = 1e-7
 
 
 #: The numbers of every fit.
