@@ -19,6 +19,7 @@ from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.standard_errors import at_bounds
 from sktem.mixed_effects.outcomes import Outcome
 from sktem.mixed_effects.residual_errors import ProportionalError
+from sktem.mixed_effects.slips import slips_of_the_point
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
 
@@ -219,14 +220,17 @@ def _about_data(problem, state):
     else:
         messages += doubtful_values(model, rows)
     messages += doubtful_columns(problem) + _coded_covariates(model.design, rows)
-    if far := _far_subjects(problem, state):
+    # Chains of a subject far out move between several modes.
+    chains = None if state.chains is None else state.chains.values
+    fitted = FittedMixedEffects(problem, state.params, chains)
+    if far := _far_subjects(fitted):
         messages.append(
             f"The parameters of the subjects {far} differ from typical ones by a "
             f"factor of more than {DOUBT.far_factor}, those of the others do not: "
             "check the units of their AMT and DV, and their TIME, or look for "
             "subpopulations."
         )
-    return messages
+    return messages + slips_of_the_point(fitted)
 
 
 def unusual_patients(fitted) -> list[str]:
@@ -236,6 +240,7 @@ def unusual_patients(fitted) -> list[str]:
     messages += doubtful_columns(fitted.problem)
     if not model.design.n_latents:
         return messages
+    messages += slips_of_the_point(fitted)
     root = model.prior_moments(rows, params)[1]
     white = np.linalg.solve(root, fitted.random_effects().T)
     distances = (white**2).sum(axis=0)
@@ -307,20 +312,18 @@ def _coded_covariates(design, rows):
     return messages
 
 
-def _far_subjects(problem, state):
+def _far_subjects(fitted):
     """Return labels of subjects that are not of the population of the others."""
-    design, rows = problem.model.design, problem.rows
-    if not rows.in_memory or state.chains is None or len(rows) < 8:
+    design, rows = fitted.model.design, fitted.rows
+    if not rows.in_memory or fitted.chains is None or len(rows) < 8:
         return []
-    # Chains of a subject far out move between several modes.
-    fitted = FittedMixedEffects(problem, state.params, state.chains.values)
     shifts = fitted.random_effects()[:, : len(design.random)]
     kinds = [design.transforms[p] == "log-normal" for p in design.random]
     shifts = np.abs(shifts - np.median(shifts, axis=0))[:, kinds]
     widths = 1.4826 * np.median(shifts, axis=0)
     far = (shifts > np.log(DOUBT.far_factor)) & (shifts > DOUBT.far_widths * widths)
     subjects = np.flatnonzero(far.any(axis=1))
-    return problem.labels[subjects].tolist()
+    return fitted.problem.labels[subjects].tolist()
 
 
 def _never_dosed(model, rows, params):

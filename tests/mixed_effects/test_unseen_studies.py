@@ -13,6 +13,7 @@ from sktem.evaluation import compare, sampling_importance_resampling
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.ascent import Resolution, ascend
 from sktem.mixed_effects.unusual_fits import inseparable
+from tests.mixed_effects.fits import bolus_rows
 
 MODEL = OneCompartment("first-order")
 
@@ -282,6 +283,29 @@ def test_patients_of_the_population_are_not_named():
     # The largest of 400 x 7 errors is near 4.
     frame["DV"] = f * np.maximum(1 + 0.3 * rng.standard_normal(len(f)), 0.01)
     est.individual_parameters(frame)
+
+
+@pytest.mark.parametrize("factor", [10.0, 2.5])
+def test_slips_of_the_decimal_point_are_told(factor, global_random_seed):
+    X, y, groups = bolus_rows(global_random_seed, n=30, m=8, error="exponential")
+    est = NonlinearMixedEffectsRegressor(
+        "one_compartment_iv", parameters={"V": 5.0, "CL": 1.0},
+        residual_error="proportional", random_state=0,
+    )  # fmt: skip
+    assert "decimal" not in told(est, X, y, groups)[1]
+    is_slip = factor == 10
+    # Of somebody else the population is known.
+    other = y[:8] * np.where(np.arange(8) == 4, factor, 1.0)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        est.individual_parameters(X=X[:8], y=other, groups=np.full(8, 77))
+    assert any("of the subject 77" in str(w.message) for w in found) == is_slip
+    wrong = y.copy()
+    wrong[[12, 100]] *= factor, 1 / factor
+    found = told(est, X, wrong, groups)[1]
+    expected = f"{wrong[12]:.4g} of the subject 1, {wrong[100]:.4g} of the subject 12."
+    assert (expected in found) == is_slip
+    assert ("decimal" in found) == is_slip
 
 
 @pytest.mark.parametrize("y", [np.arange(200) // 5 % 2, np.ones(200)])
