@@ -46,7 +46,6 @@ from sktem.mixed_effects.subject_blocks import predicted_blocks, subject_blocks
 from sktem.mixed_effects.summary import summary_of
 from sktem.mixed_effects.unusual_fits import (
     inseparable,
-    slow,
     unusual,
     unusual_patients,
 )
@@ -492,7 +491,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         share = 1.0 if full else settings.batch_size / len(problem.rows)
         annealed = ANNEALED_SHARE * self.n_burn_in if self.annealing else 0.0
         problem.model.set_params(annealing=Annealing(annealed, per_step=share))
-        for message in (inseparable(problem), slow(problem)):
+        hindrance = getattr(problem.model.structure, "hindrance", "")
+        for message in (inseparable(problem), hindrance):
             if message:
                 warn_user(message, FitWarning)
 

@@ -166,11 +166,17 @@ def _check_half_normal(half, design):
                 f"fixed[{name!r}]: half-normal priors are for variances (of their "
                 "roots) and parameters of the residual error"
             )
-        if name in variances and design.pattern[variances.index(name)].sum() > 1:
-            raise ValueError(
-                f"fixed: {name!r} has covariances with others, and must have no prior: "
-                "pass one of the whole block"
-            )
+        _check_alone(name, design)
+
+
+def _check_alone(name, design):
+    """Raise an error for a prior of a variance that has covariances."""
+    variances = design.variance_names
+    if name in variances and design.pattern[variances.index(name)].sum() > 1:
+        raise ValueError(
+            f"fixed: {name!r} has covariances with others, and must have no prior: "
+            "pass one of the whole block"
+        )
 
 
 def _block(names, pair, design):
@@ -235,10 +241,7 @@ def _check_variances(priors, design, coefficients):
             raise ValueError(
                 f"fixed[{name!r}]: the value of the prior must be positive"
             )
-        if design.pattern[variances.index(name)].sum() > 1:
-            raise ValueError(
-                f"fixed: {name!r} has covariances with others, and must have no prior"
-            )
+        _check_alone(name, design)
 
 
 def log_prior(vector, params) -> tuple[float, np.ndarray, np.ndarray]:

@@ -23,7 +23,7 @@ from sktem.mixed_effects.slips import slips_of_the_point
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
 
-__all__ = ["inseparable", "slow", "unusual", "unusual_patients"]
+__all__ = ["inseparable", "unusual", "unusual_patients"]
 
 
 class DoubtRule(NamedTuple):
@@ -90,11 +90,6 @@ def inseparable(problem) -> str:
         "and between occasions cannot be separated. Check the column of occasions, or "
         "leave occasions out. The fit ends with its burn-in."
     )
-
-
-def slow(problem) -> str:
-    """Return a message on a model whose predictions take long, empty for others."""
-    return getattr(problem.model.structure, "hindrance", "")
 
 
 def unusual(problem, state):

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from sktem.regression.robust_poisson_model import (
     LEAST_VARIANCE,
+    N_NODES,
     RobustPoissonParams,
     quadrature_nodes,
 )
@@ -49,13 +50,16 @@ def _derivatives(rows, params, weights):
 
     Louis' formula for each row, with the moments of ``d = z - mean``.
     """
-    return carrier_of(rows).summed(partial(_of_block, params=params), weights)
+    # Two moments of a narrow posterior need few nodes.
+    n_nodes = 3 if params.variance <= LEAST_VARIANCE else N_NODES
+    function = partial(_of_block, params=params, n_nodes=n_nodes)
+    return carrier_of(rows).summed(function, weights)
 
 
-def _of_block(rows, params, weights):
+def _of_block(rows, params, n_nodes, weights):
     """Return the part of a block in the log-likelihood and its derivatives."""
     D, v = rows[:, 1:], params.variance
-    z, terms = quadrature_nodes(rows, params)
+    z, terms = quadrature_nodes(rows, params, n_nodes)
     total = logsumexp(terms, axis=1, keepdims=True)
     shares = np.exp(terms - total)
     d = z - (D @ params.coefficients)[:, None]
@@ -89,14 +93,18 @@ def _step(gradient, hessian, frozen):
     return step, 0.5 * float(along @ lengths)
 
 
-def ascend(rows, params, weights):
-    """Climb to the maximum; return the parameters and the remaining gain, in nats."""
+def ascend(rows, params, weights, is_held=False):
+    """Climb to the maximum; return the parameters and the remaining gain, in nats.
+
+    The variance may be held.
+    """
     value, gradient, hessian = _derivatives(rows, params, weights)
     compute = partial(_information, params=params)
     gram = carrier_of(rows).summed(compute, weights)[1] / weights.sum()
     left = np.inf
     for _ in range(CLIMB.steps):
-        frozen = int(params.variance <= LEAST_VARIANCE and gradient[-1] <= 0)
+        at_least = params.variance <= LEAST_VARIANCE and gradient[-1] <= 0
+        frozen = int(is_held or at_least)
         step, left = _step(gradient, hessian, frozen)
         if not left > 1e-9 * max(1.0, abs(value) * 1e-3):
             break
@@ -141,57 +149,10 @@ def _information(rows, weights, params):
     return (D.T * shares) @ D, (D.T * weights) @ D
 
 
-def _poisson_value(rows, weights, b):
-    """Return the part of a block in the log-likelihood of a Poisson regression."""
-    with np.errstate(over="ignore"):
-        eta = rows[:, 1:] @ b
-        return (weights @ (rows[:, 0] * eta - np.exp(eta)),)
-
-
-def _poisson_derivatives(rows, weights, b):
-    """Return the part of a block in the derivatives of `_poisson_value`."""
-    y, D = rows[:, 0], rows[:, 1:]
-    with np.errstate(over="ignore"):
-        rate = np.exp(D @ b)
-        return (D.T * (weights * rate)) @ D, D.T @ (weights * (y - rate))
-
-
 def _mean_count(total, rows, weights):
     """Return the part of a block in the mean of the counts."""
     mean = np.average(rows[:, 0], weights=weights)
     return (share_of(rows, weights, total) * mean,)
-
-
-def _poisson(rows, weights):
-    """Return the coefficients of the Poisson regression, by Newton's method."""
-
-    def value_at(b):
-        return carrier_of(rows).summed(partial(_poisson_value, b=b), weights)[0]
-
-    def derivatives_at(b):
-        return carrier_of(rows).summed(partial(_poisson_derivatives, b=b), weights)
-
-    b = np.zeros(rows.shape[1] - 1)
-    (mean,) = carrier_of(rows).summed(partial(_mean_count, weights.sum()), weights)
-    b[0] = np.log(mean + 1e-3)
-    with np.errstate(over="ignore"):
-        value = value_at(b)
-        for _ in range(50):
-            hessian, gradient = derivatives_at(b)
-            step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]
-            size = 1.0
-            while size > 1e-6:
-                new = value_at(b + size * step)
-                if new > value:
-                    break
-                size /= 2
-            else:
-                break
-            done = new - value < 1e-8 * abs(value)
-            b, value = b + size * step, new
-            if done:
-                break
-    return b
 
 
 def _excess(rows, weights, b):
@@ -205,7 +166,10 @@ def best_start(rows, weights):
 
     At each variance the likelihood has one maximum, wherever a climb begins.
     """
-    b = _poisson(rows, weights)
+    (mean,) = carrier_of(rows).summed(partial(_mean_count, weights.sum()), weights)
+    b = np.append(np.log(mean + 1e-3), np.zeros(rows.shape[1] - 2))
+    poisson = RobustPoissonParams(b, LEAST_VARIANCE)
+    b = ascend(rows, poisson, weights, is_held=True)[0].coefficients
     beyond, squares = carrier_of(rows).summed(partial(_excess, b=b), weights)
     excess = beyond / max(squares, 1e-300)
     variance = float(np.clip(np.log1p(max(excess, 0.0)), 1e-3, 3.0))

@@ -124,7 +124,7 @@ class RobustPoissonModel(LatentModel):
         return mean[:, None, None] + spread
 
 
-def quadrature_nodes(X, params):
+def quadrature_nodes(X, params, n_nodes=N_NODES):
     """Return adaptive Gauss-Hermite nodes, and log-weights times densities."""
     y, mean = X[:, 0], X[:, 1:] @ params.coefficients
     variance = params.variance
@@ -135,7 +135,7 @@ def quadrature_nodes(X, params):
         w = np.maximum(w * (1 + target - np.log(w)) / (1 + w), 1e-300)
     mode = mean + variance * y - w
     scale = np.sqrt(variance / (1 + w))
-    nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     z = mode[:, None] + scale[:, None] * nodes
     deviation = (z - mean[:, None]) ** 2 / variance
     with np.errstate(over="ignore"):
