@@ -16,7 +16,7 @@ __all__ = ["slips_of_the_point"]
 
 
 class SlipRule(NamedTuple):
-    """Values that are looked at, and what makes slips of them.
+    """Limits of the search for slips of the decimal point.
 
     Attributes
     ----------
@@ -79,11 +79,8 @@ def slips_of_the_point(fitted) -> list[str]:
     first = order[np.unique(subjects[order], return_index=True)[1]]
     if not 0 < len(first) <= SLIPS.most:
         return []
-    labels = fitted.problem.labels[subjects[first]].tolist()
-    values = [
-        f"{y:.4g} of the subject {label}"
-        for y, label in zip(rows.y[which[first]], labels, strict=True)
-    ]
+    labels, y = fitted.problem.labels[subjects].tolist(), rows.y[which]
+    values = [f"{y[k]:.4g} of the subject {labels[k]}" for k in first]
     return [
         "With the decimal point moved by one place, these observations would fit the "
         f"others of their subjects, and as they are they do not: {', '.join(values)}."
