@@ -74,7 +74,7 @@ class Objective:
     """Mean log-likelihood of a fixed sample of rows, with the error of log Z.
 
     Where the hidden units cannot be summed out, or values are missing, it is estimated;
-    where both are the case, it is the lower bound of mean field.
+    where both are the case, by the lower bound of mean field for the hidden units.
 
     Parameters
     ----------
@@ -308,15 +308,19 @@ class Objective:
         each other, so that independent ones seemed best.
         """
         model, n_steps = self.model, self.n_mean_field
-        if not model.has_exact_posterior:
-            return model.variational_bound(params, X, n_steps, observed)
         means = model.posterior_mean_field(params, X, observed, n_steps).means
         numpy, logs = arrays_of(params).to_numpy, []
         limits, size = self.limits, X.shape[0] * model.n_parameters
+        if not model.has_exact_posterior:
+            size *= n_steps
         n_fills = int(limits.products_of_fills / size)
         for _ in range(min(max(n_fills, limits.fewest_fills), limits.most_fills)):
             drawn, log_densities = model.fill(params, X, observed, means, rng)
-            logs.append(numpy(model.log_unnormalised(params, drawn) - log_densities))
+            if model.has_exact_posterior:
+                values = model.log_unnormalised(params, drawn)
+            else:
+                values = model.variational_bound(params, drawn, n_steps)
+            logs.append(numpy(values - log_densities))
         return logsumexp(logs, axis=0) - np.log(len(logs))
 
     def is_estimated(self, params) -> bool:
