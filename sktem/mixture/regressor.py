@@ -35,22 +35,6 @@ from sktem.validation import checked_outputs
 __all__ = ["GaussianMixtureRegressor"]
 
 
-class EnoughRows(NamedTuple):
-    """Number of rows that a mixture needs for quantiles that hold for new rows.
-
-    Attributes
-    ----------
-    per_column : int
-        Rows for each component and column. With as many, more than four fifths of new
-        outputs lie in intervals of nine tenths.
-    """
-
-    per_column: int = 2
-
-
-ENOUGH_ROWS = EnoughRows()
-
-
 class _Outputs(NamedTuple):
     """Mixtures of the outputs given inputs: of rows in which the same are known."""
 
@@ -328,7 +312,8 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         if rows is not None:
             total = len(rows) if weights is None else weights.sum()
             K = possible_components(K, rows)
-            if K == self.n_components and total < ENOUGH_ROWS.per_column * K * (p + 1):
+            # With as many, more than four fifths of new outputs lie in intervals of .9.
+            if K == self.n_components and total < K * (p + 1):
                 warn_user(
                     f"{total:g} rows are few for {K} component(s) of {p} columns and "
                     "outputs: standard deviations and intervals of predictions may be "

@@ -147,6 +147,7 @@ def test_constants_and_few_rows():
     assert np.isfinite(few.predict(X)).all()
     with pytest.warns(FitWarning, match="rows are few"):
         GaussianMixtureRegressor(5).fit(X[:10], y[:10])
+    GaussianMixtureRegressor(5, random_state=0).fit(X[:30], y[:30])  # no warning
 
 
 def test_many_columns_are_drawn_towards_one_regression():
