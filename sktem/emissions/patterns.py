@@ -76,7 +76,7 @@ def _keys(missing):
     """Return a number, or bytes, for the pattern of each row."""
     d = missing.shape[1]
     if d > DIGITS:
-        packed = np.packbits(missing, axis=1)
+        packed = np.ascontiguousarray(np.packbits(missing, axis=1))
         return packed.view(f"V{packed.shape[1]}").ravel()
     keys = missing.astype(np.float64) @ 2.0 ** np.arange(d)
     # Short numbers are sorted in one pass.

@@ -29,12 +29,15 @@ class Widening(NamedTuple):
         Relative change of the factor at which it has converged.
     max_iter : int
         Steps at most.
+    complete : int
+        Complete rows, at least; with fewer, rows with holes judge too.
     least_left : float
         What is left of a component without one of its rows, at least, as a share.
     """
 
     tol: float = 1e-3
     max_iter: int = 200
+    complete: int = 30
     least_left: float = 1e-9
 
 
@@ -176,8 +179,9 @@ class Judged(NamedTuple):
         inputs, outputs = np.split(np.arange(self.rows.shape[1]), [n_inputs])
         gaussian, kind, full = _matrices(self.fitted)
         fill = Marginal(gaussian._replace(covariances=full), inputs, outputs)
-        part, X = self.fitted.part(inputs), self.rows[:, inputs]
-        X = part.completed(X, "mean", None) if np.isnan(X).any() else X
+        part, X = self.fitted.part(inputs), self.rows
+        X = self.fitted.completed(X, "mean", None) if np.isnan(X).any() else X
+        X = X[:, inputs]
         of_inputs = part.params.emission
         components = Components(kind, of_inputs.means, of_inputs.precisions_cholesky)
         squares, log_joint = np.empty(self.R.shape), np.empty(self.R.shape)
@@ -211,14 +215,14 @@ def widening(parts, n_inputs, prior_rows) -> float:
     prior_rows : float
         Weight of the prior of the covariances, in rows.
     """
-    found = []
-    for part in parts:
-        known = ~np.isnan(part.rows[:, n_inputs:]).any(axis=1)
-        arrays = *part.distances(n_inputs, prior_rows), part.weights
-        found.append([values[known] for values in arrays])
+    missing = np.isnan(np.concatenate([part.rows for part in parts]))
+    known = ~missing.any(axis=1)
+    if known.sum() < WIDENING.complete:  # inputs are completed, by outputs too
+        known = ~missing[:, n_inputs:].any(axis=1)
+    found = [(*part.distances(n_inputs, prior_rows), part.weights) for part in parts]
     squares, log_joint, weights = map(np.concatenate, zip(*found, strict=True))
-    n_outputs = parts[0].rows.shape[1] - n_inputs
-    return _widening(squares, log_joint, weights, n_outputs)
+    arrays = squares[known], log_joint[known], weights[known]
+    return _widening(*arrays, missing.shape[1] - n_inputs)
 
 
 def widened(fitted, n_inputs, factor):

@@ -232,6 +232,26 @@ def test_intervals_of_more_components_than_needed_hold_for_new_rows(global_rando
     assert abs(np.mean(inside) - 0.9) < 3 * error + 0.01  # 0.85, row by row
 
 
+def test_rows_with_holes_do_not_widen_intervals_of_complete_rows(global_random_seed):
+    """Outputs of rows without the input that says most are far from its mean."""
+    rng, inside = np.random.default_rng(global_random_seed), []
+    for _ in range(4):
+        X = rng.normal(size=(1300, 3))
+        y = X[:, 0] + 0.3 * rng.normal(size=1300)
+        holes = np.where(rng.random(X.shape) < 0.2, np.nan, X)[:300]
+        regressor = GaussianMixtureRegressor(random_state=0).fit(holes, y[:300])
+        low, high = regressor.predict_quantiles(X[300:], [0.05, 0.95]).T
+        inside.append(np.mean((low < y[300:]) & (y[300:] < high)))
+    assert abs(np.mean(inside) - 0.9) < 0.05  # 0.99, if rows with holes judge too
+
+
+def test_frames_with_more_columns_than_rows():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 60)))
+    with pytest.warns(FitWarning, match="rows are few"):
+        regressor = GaussianMixtureRegressor(random_state=0).fit(frame, frame[0])
+    assert np.isfinite(regressor.predict(frame)).all()
+
+
 @pytest.mark.filterwarnings("ignore:Distinct rows occur")
 @pytest.mark.parametrize("n_components", [1, 3])
 def test_order_of_rows_and_copies_for_weights_do_not_matter(n_components):
