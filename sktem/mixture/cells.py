@@ -34,10 +34,12 @@ class CellRule(NamedTuple):
         Cells and rows that are judged, about, if there are so many.
     worse, one_worse, better : float
         Squared errors over those of means, from which on they are in doubt: of all
-        columns, and of one; and below which no more rows are judged.
-    gain : float
+        columns, and of one; and below which no more rows are judged, unless another
+        mixture gains.
+    gain, no_gain : float
         Squared errors over those of the first mixture, below which another one is
-        chosen: where they differ little, more components have better densities.
+        chosen, and above which it does not gain: where they differ little, more
+        components have better densities.
     most_equal : float
         Share of a column with one value, at most, for it to be judged alone.
     far : float
@@ -57,8 +59,9 @@ class CellRule(NamedTuple):
     n_judged: int = 100
     worse: float = 1.15
     one_worse: float = 1.3
-    better: float = 0.9
+    better: float = 0.6
     gain: float = 0.9
+    no_gain: float = 0.95
     most_equal: float = 0.95
     far: float = 0.5
     errors: float = 2.5
@@ -140,32 +143,41 @@ class CellErrors:
         return np.array(single, dtype=np.intp)
 
 
-def _judged(rows, weights, columns, learn, rule):
-    """Return the errors of cells, of one part of the rows where these are no doubt."""
-    rng, errors = np.random.default_rng(0), CellErrors(rows[:, columns], rule)
-    n, d = errors.values.shape
+def _judged(rows, weights, columns, learn, n_mixtures, rule):
+    """Return the choice and its errors; no more parts where the first is clearly good.
+
+    Where another mixture gains, heavy tails or few rows make the parts differ.
+    """
+    rng = np.random.default_rng(0)
+    judged = [CellErrors(rows[:, columns], rule) for _ in range(n_mixtures)]
+    values = judged[0].values
+    n, d = values.shape
     n_parts = min(rule.n_parts, d)
     folds = rng.permutation(n) % rule.n_parts
     parts = rng.permuted(np.tile(np.arange(d) % n_parts, (n, 1)), axis=1)
     for fold in range(rule.n_folds(n, d)):
         out, taken = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        fitted = learn(taken)
-        known = ~np.isnan(errors.values[taken])
-        totals = weights[taken] @ np.where(known, errors.values[taken], 0.0)
-        errors.means[out] = totals / np.maximum(weights[taken] @ known, 1e-300)
-        for part in range(n_parts):
-            left_out = parts[out] == part
-            holes = rows[out].copy()
-            holes[:, columns] = np.where(left_out, np.nan, holes[:, columns])
-            filled = fitted.completed(holes, "mean", None)[:, columns]
-            errors.imputed[out] = np.where(left_out, filled, errors.imputed[out])
-        if errors.are_better:
+        known = ~np.isnan(values[taken])
+        totals = weights[taken] @ np.where(known, values[taken], 0.0)
+        means = totals / np.maximum(weights[taken] @ known, 1e-300)
+        for errors, fitted in zip(judged, learn(taken), strict=True):
+            errors.means[out] = means
+            for part in range(n_parts):
+                left_out = parts[out] == part
+                holes = rows[out].copy()
+                holes[:, columns] = np.where(left_out, np.nan, holes[:, columns])
+                filled = fitted.completed(holes, "mean", None)[:, columns]
+                errors.imputed[out] = np.where(left_out, filled, errors.imputed[out])
+        totals = np.array([errors.total for errors in judged])
+        gain = totals.min() / max(totals[0], 1e-300)
+        if judged[0].are_better and gain > rule.no_gain:
             break
-    return errors
+    choice = int(totals.argmin()) if gain < rule.gain else 0
+    return choice, judged[choice]
 
 
-def judged_cells(rows, weights, columns, learners, rule: CellRule = CELLS):
-    """Return which learner imputes cells left out best, and the errors of its cells.
+def judged_cells(rows, weights, columns, learn, n_mixtures, rule: CellRule = CELLS):
+    """Return which mixture imputes cells left out best, and the errors of its cells.
 
     It is the first one where no other is clearly better.
 
@@ -177,27 +189,24 @@ def judged_cells(rows, weights, columns, learners, rule: CellRule = CELLS):
         Their weights.
     columns : ndarray of int
         Columns of numbers that are judged.
-    learners : list of callable
-        Each returns the fitted mixture of some rows, by their indices.
+    learn : callable
+        Returns the fitted mixtures of some rows, by their indices.
+    n_mixtures : int
+        Number of these mixtures.
     rule : CellRule
         When cells are judged, and how many.
 
     Returns
     -------
     choice, errors : int and CellErrors
-        The first of the learners, and None, where nothing is in doubt.
+        The first of the mixtures, and None, where nothing is in doubt.
     """
     few = len(rows) < rule.fewest or len(columns) < 2
     if few or not rule.doubts(rows[:, columns]):
         return 0, None
-    if len(learners) > 1:
-        rule = rule._replace(better=0.0)  # all of them are judged by the same cells
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        judged = [_judged(rows, weights, columns, learn, rule) for learn in learners]
-    totals = np.array([errors.total for errors in judged])
-    choice = int(totals.argmin()) if totals.min() < rule.gain * totals[0] else 0
-    return choice, judged[choice]
+        return _judged(rows, weights, columns, learn, n_mixtures, rule)
 
 
 def warn_of_cells(errors, columns, names, others):

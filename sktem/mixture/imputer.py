@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
+from copy import deepcopy
+from dataclasses import replace
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -42,26 +44,10 @@ class ImputerFit(NamedTuple):
 FIT = ImputerFit()
 
 
-class Candidate(NamedTuple):
-    """A mixture that may impute.
-
-    Attributes
-    ----------
-    n_components : int
-        Number of components.
-    strength : float
-        Weight, over that of all rows, of a prior by which columns have nothing to do
-        with each other; 0 is the usual prior.
-    """
-
-    n_components: int
-    strength: float = 0.0
-
-
-#: What ``n_components="auto"`` chooses from: the last one imputes means.
-CANDIDATES = (
-    Candidate(2), Candidate(1), Candidate(1, 0.3), Candidate(1, 1.0), Candidate(1, 1e6)
-)  # fmt: skip
+#: What ``n_components="auto"`` chooses from beside two components: one, with weights,
+#: over that of all rows, of a prior by which columns have nothing to do with each other.
+#: The last one imputes means.
+STRENGTHS = (0.0, 0.3, 1.0, 1e6)
 
 
 def _gaussian_blocks(emission):
@@ -72,34 +58,97 @@ def _gaussian_blocks(emission):
     return [block for block in blocks if isinstance(block[1], Gaussian)]
 
 
-def _with_prior(X, emission, sample_weight, strength):
-    """Return an emission with a prior on covariances, and the number of rows."""
-    model = StochasticEMMixture(emission=emission, tol=FIT.tol)
-    rows, weights = model._rows_of_fit(X, sample_weight)
-    n = len(rows) if weights is None else weights.sum()
-    if not isinstance(rows, np.ndarray):
-        rows = rows.take(np.arange(min(len(rows), FIRST_ROWS.least)))
-    base = model._table.emission
-    gaussian = _gaussian_blocks(base)
-    if not gaussian:
-        return emission, n
-    for _, block, columns in gaussian:
-        values = rows[:, columns]
-        size, variances = np.abs(np.nanmean(values, axis=0)), np.nanvar(values, axis=0)
-        least = FIT.constant * np.maximum(size, 1.0)
-        is_constant = np.sqrt(variances) <= ROUNDING * size
-        block.covariance_prior = np.where(is_constant, least**2, variances)
-        usual = PRIOR_ROWS.of(values.shape[1]) / n
-        block.covariance_prior_strength = strength or usual
-        block.reg_covar = 0.0
-    if strength:
-        return base, n
-    model.set_params(emission=base).fit(X, sample_weight=sample_weight)
-    params = model.params_
-    for k, block, _ in gaussian:
-        block_params = params.blocks[k] if isinstance(base, Columns) else params
-        block.covariance_prior = block_params.covariances[0]
-    return base, n
+class _Mixtures:
+    """Mixtures of rows whose Gaussian columns have a prior on their covariances.
+
+    Parameters
+    ----------
+    X : table of shape (n_samples, n_features)
+        Rows; NaN means missing.
+    sample_weight : array-like of shape (n_samples,) or None
+        Weights.
+    emission : str or Emission
+        Distribution of a row in a component, without a prior.
+    random_state : int, RandomState, Generator or None
+        Seed of the starts.
+    """
+
+    def __init__(self, X, sample_weight, emission, random_state):
+        self.X, self.sample_weight, self.random_state = X, sample_weight, random_state
+        table = StochasticEMMixture(emission=emission)
+        rows, weights = table._rows_of_fit(X, sample_weight)
+        self.n = len(rows) if weights is None else weights.sum()
+        if not isinstance(rows, np.ndarray):
+            rows = rows.take(np.arange(min(len(rows), FIRST_ROWS.least)))
+        self.emission = deepcopy(table._table.emission)
+        self.variances = {}
+        for k, block, columns in _gaussian_blocks(self.emission):
+            block.reg_covar, values = 0.0, rows[:, columns]
+            size, variances = np.abs(np.nanmean(values, axis=0)), np.nanvar(values, axis=0)
+            least = FIT.constant * np.maximum(size, 1.0)
+            is_constant = np.sqrt(variances) <= ROUNDING * size
+            self.variances[k] = np.where(is_constant, least**2, variances)
+
+    def fit(self, n_components, strength=0.0, **options):
+        """Return a mixture; strength 0 is the usual prior, from :attr:`pooled`."""
+        emission = deepcopy(self.emission)
+        for k, block, _ in _gaussian_blocks(emission):
+            block.covariance_prior_strength = strength or self._usual(k)
+            block.covariance_prior = self.variances[k]
+            if not strength:
+                block.covariance_prior = self._pooled_block(k).covariances[0]
+        return self._fitted(n_components, emission, options)
+
+    @cached_property
+    def pooled(self):
+        """One component, whose prior is by columns; its covariances are a prior."""
+        emission = deepcopy(self.emission)
+        for k, block, _ in _gaussian_blocks(emission):
+            block.covariance_prior_strength = self._usual(k)
+            block.covariance_prior = self.variances[k]
+        return self._fitted(1, emission, {})
+
+    def _fitted(self, n_components, emission, options):
+        # A component that the prior leaves without rows stays.
+        options = {"weight_concentration": 2 / self.n, "tol": FIT.tol, **options}
+        mixture = StochasticEMMixture(
+            n_components, emission=emission, random_state=self.random_state, **options
+        )
+        return mixture.fit(self.X, sample_weight=self.sample_weight)
+
+    def _usual(self, k):
+        """Return the strength of the usual prior of a Gaussian block."""
+        return PRIOR_ROWS.of(len(self.variances[k])) / self.n
+
+    def _pooled_block(self, k):
+        """Return the parameters of a Gaussian block of the only component."""
+        params = self.pooled.params_
+        return params.blocks[k] if isinstance(self.emission, Columns) else params
+
+    def shrunk(self, strength):
+        """Return one component, nearly that of :meth:`fit`, without passes.
+
+        A stronger prior shrinks the covariances of :attr:`pooled` further; without one,
+        these are the prior of what the rows say by themselves. That fit would also
+        complete missing values by other covariances.
+        """
+        fitted = self.pooled.fitted_
+        params = fitted.params.emission
+        for k, block, _ in _gaussian_blocks(self.emission):
+            own, usual = self._pooled_block(k), self._usual(k)
+            alone = np.diag(self.variances[k])
+            pooled = own.covariances
+            covariances = (pooled + strength * alone) / (1 + strength)
+            if not strength:
+                of_rows = pooled + usual * (pooled - alone)
+                covariances = (of_rows + usual * pooled) / (1 + usual)
+            factors = block.structure(*own.means.shape).precisions_cholesky(covariances)
+            own = own._replace(covariances=covariances, precisions_cholesky=factors)
+            if isinstance(self.emission, Columns):
+                blocks = (*params.blocks[:k], own, *params.blocks[k + 1 :])
+                own = params._replace(blocks=blocks)
+            params = own
+        return replace(fitted, params=fitted.params._replace(emission=params))
 
 
 class MixtureImputer(
@@ -175,45 +224,33 @@ class MixtureImputer(
             The fitted transformer.
         """
         check_choice("method", self.method, ("mean", "draw", "mode"))
-        candidates = list(CANDIDATES)
-        if isinstance(self.n_components, str):
-            check_choice("n_components", self.n_components, ("auto",), " or an integer")
-        else:
-            candidates = [Candidate(self.n_components)]
-        self.mixture_ = self._learned(X, self.emission, sample_weight, candidates[0])
+        n_components = self.n_components
+        if isinstance(n_components, str):
+            check_choice("n_components", n_components, ("auto",), " or an integer")
+            n_components = 2
         if isinstance(self.emission, str):
-            choice = self._best_by_cells(X, sample_weight, candidates)
-            if choice > 0:
-                self.mixture_ = self._learned(
-                    X, self.emission, sample_weight, candidates[choice]
-                )
+            self.mixture_ = self._fitted_by_name(X, sample_weight, n_components)
+        else:
+            self.mixture_ = StochasticEMMixture(
+                n_components,
+                emission=self.emission,
+                tol=FIT.tol,
+                random_state=self.random_state,
+            ).fit(X, sample_weight=sample_weight)
         self.n_features_in_ = self.mixture_.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
         if hasattr(self.mixture_, "feature_names_in_"):
             self.feature_names_in_ = self.mixture_.feature_names_in_
         return self
 
-    def _learned(
-        self, X, emission, sample_weight, candidate, with_prior=False, **options
-    ):
-        """Return the mixture of rows, with a prior on the covariances of a name."""
-        n_components, strength = candidate
-        if with_prior or isinstance(emission, str):
-            emission, n = _with_prior(X, emission, sample_weight, strength)
-            # A component that the prior leaves without rows stays.
-            options["weight_concentration"] = 2 / n
-        options = {"tol": FIT.tol, "random_state": self.random_state, **options}
-        mixture = StochasticEMMixture(n_components, emission=emission, **options)
-        return mixture.fit(X, sample_weight=sample_weight)
-
-    def _best_by_cells(self, X, sample_weight, candidates):
-        """Return which candidate imputes best; warn where means would do better."""
-        mixture = self.mixture_
+    def _fitted_by_name(self, X, sample_weight, n_components):
+        """Return a mixture of an emission that is a name, with a prior."""
+        mixtures = _Mixtures(X, sample_weight, self.emission, self.random_state)
+        mixture = mixtures.fit(n_components)
         rows, weights = mixture._rows_of_fit(X, sample_weight)
-        rows = carrier_of(rows)
-        blocks = _gaussian_blocks(mixture.emission_)
+        rows, blocks = carrier_of(rows), _gaussian_blocks(mixture.emission_)
         if not (blocks and rows.can_take):
-            return 0
+            return mixture
         weights = np.ones(len(rows)) if weights is None else weights
         n, d = len(rows), mixture.n_features_in_
         some = np.random.default_rng(0).permutation(n)[: CELLS.n_rows]
@@ -221,27 +258,20 @@ class MixtureImputer(
         columns = np.concatenate([np.arange(d)[columns] for *_, columns in blocks])
         # Fits to parts of the rows begin where that to all of them has ended.
         shares = mixture.fitted_.posterior(rows)
+        strengths = STRENGTHS if self.n_components == "auto" else ()
 
-        def learn(taken, candidate):
-            start = shares if candidate == candidates[0] else np.ones((len(rows), 1))
-            return self._learned(
-                rows[taken],
-                mixture.emission_,
-                weights[taken],
-                candidate,
-                with_prior=True,
-                init_params=lambda *_: start[taken],
-                random_state=0,
-            ).fitted_
+        def learn(taken):
+            parts = rows[taken], weights[taken], mixture.emission_
+            parts, start = _Mixtures(*parts, 0), lambda *_: shares[taken]
+            own = parts.fit(n_components, init_params=start).fitted_
+            return [own, *map(parts.shrunk, strengths)]
 
-        learners = [partial(learn, candidate=candidate) for candidate in candidates]
-        choice, errors = judged_cells(rows, weights, columns, learners)
+        choice, errors = judged_cells(rows, weights, columns, learn, 1 + len(strengths))
         if errors is not None:
             names = getattr(mixture, "feature_names_in_", range(d))
-            is_open = len(candidates) > 1
-            others = "SimpleImputer" if is_open else 'n_components="auto"'
+            others = "SimpleImputer" if strengths else 'n_components="auto"'
             warn_of_cells(errors, columns, names, others)
-        return choice
+        return mixtures.fit(1, strengths[choice - 1]) if choice else mixture
 
     def transform(self, X):
         """Return the table with missing values imputed.
