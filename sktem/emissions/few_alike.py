@@ -34,8 +34,8 @@ class HoleRule(NamedTuple):
         as many digits as it has.
     """
 
-    n_observed: int = 48
-    share: float = 0.5
+    n_observed: int = 96
+    share: float = 0.2
     inflation: float = 1e8
 
 

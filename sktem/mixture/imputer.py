@@ -44,8 +44,8 @@ class ImputerFit(NamedTuple):
 FIT = ImputerFit()
 
 
-#: What ``n_components="auto"`` chooses from beside two components: one, with weights,
-#: over that of all rows, of a prior by which columns have nothing to do with each other.
+#: What ``n_components="auto"`` chooses from beside two components: one, with weights of
+#: a prior by which columns have nothing to do with each other, over that of all rows.
 #: The last one imputes means.
 STRENGTHS = (0.0, 0.3, 1.0, 1e6)
 
@@ -84,7 +84,10 @@ class _Mixtures:
         self.variances = {}
         for k, block, columns in _gaussian_blocks(self.emission):
             block.reg_covar, values = 0.0, rows[:, columns]
-            size, variances = np.abs(np.nanmean(values, axis=0)), np.nanvar(values, axis=0)
+            size, variances = (
+                np.abs(np.nanmean(values, axis=0)),
+                np.nanvar(values, axis=0),
+            )
             least = FIT.constant * np.maximum(size, 1.0)
             is_constant = np.sqrt(variances) <= ROUNDING * size
             self.variances[k] = np.where(is_constant, least**2, variances)

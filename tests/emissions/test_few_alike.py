@@ -20,7 +20,7 @@ def params_of(means, covariances, centre):
     return GaussianParams(means, covariances, factors, centre)
 
 
-def rows_and_params(d=70, n=12, K=2):
+def rows_and_params(d=120, n=12, K=2):
     """Return rows with holes, some of them alike, and parameters."""
     rng = np.random.default_rng(0)
     X, centre = rng.normal(size=(n, d)), rng.normal(size=d)
@@ -38,7 +38,7 @@ def test_closed_forms():
     n, K = len(X), len(params.means)
     assert has_few_holes(X, grouped(X, 32), params)
     emission, R = Gaussian(), rng.random((n, K))
-    logs, sums = np.zeros((n, K)), [np.zeros((K, 70)), np.zeros((K, 70, 70))]
+    logs, sums = np.zeros((n, K)), [np.zeros((K, 120)), np.zeros((K, 120, 120))]
     filled = X.copy()
     for i, row in enumerate(X):
         o, h = np.flatnonzero(~np.isnan(row)), np.flatnonzero(np.isnan(row))
@@ -46,7 +46,7 @@ def test_closed_forms():
         for k, (mean, covariance) in enumerate(
             zip(params.means, params.covariances, strict=True)
         ):
-            completed, spread = row.copy(), np.zeros((70, 70))
+            completed, spread = row.copy(), np.zeros((120, 120))
             inverse = np.linalg.inv(covariance[np.ix_(o, o)])
             slopes = covariance[np.ix_(h, o)] @ inverse
             completed[h] = mean[h] + slopes @ (row[o] - mean[o])
@@ -67,7 +67,7 @@ def test_closed_forms():
     )
     np.testing.assert_allclose(mass, R[~np.isnan(X).all(axis=1)].sum(axis=0))
     np.testing.assert_allclose(first, sums[0].ravel(), rtol=1e-7, atol=1e-9)
-    packed = emission.structure(K, 70).pack(sums[1])
+    packed = emission.structure(K, 120).pack(sums[1])
     np.testing.assert_allclose(second, packed, rtol=1e-7, atol=1e-8)
 
 
@@ -85,7 +85,7 @@ def test_precisions_without_digits_are_not_used():
 @pytest.mark.parametrize("kind", ["full", "tied"])
 def test_both_mixtures_agree(kind):
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(150, 60)) + 3.0 * np.repeat([[0.0], [1.0]], 75, axis=0)
+    X = rng.normal(size=(150, 120)) + 3.0 * np.repeat([[0.0], [1.0]], 75, axis=0)
     X[rng.random(X.shape) < 0.05] = np.nan
     start = np.repeat(np.eye(2), 75, axis=0)
     options = {"init_params": lambda *_: start, "max_iter": 3, "tol": 0}

@@ -1,8 +1,10 @@
 """Gaussians on rows with holes, where few rows have the same columns.
 
 The states are the innermost axis of every array, so that the loops over them are long
-however few rows share a factorisation. Groups are those of
-`sktem.emissions.patterns`: the rows one group after the other, and where groups start.
+however few rows share a factorisation. Few states have their factors one after the
+other, by scalar products of rows of the factor: such short loops over states take two
+to six times as long. Groups are those of `sktem.emissions.patterns`: the rows one group
+after the other, and where groups start.
 """
 
 import math
@@ -17,6 +19,16 @@ __all__ = ["group_distances", "group_expected", "group_means", "group_moments"]
 
 #: Squares of factors are at least this, where rounding leaves nothing of them.
 LEAST_SQUARE = 1e-300
+
+#: Loops over states are as fast as those over columns if there are at least this many,
+#: and a share of the columns.
+MANY_STATES, MANY_BESIDE_COLUMNS = 8, 0.25
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _are_few(K, d):
+    """Return whether the states have their factors one after the other."""
+    return K < MANY_STATES or K < MANY_BESIDE_COLUMNS * d
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
@@ -35,7 +47,7 @@ def _columns_of(row, observed, holes):
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
 def _factor(covariances, observed, o, holes, m, work):
-    """Factor the covariances of the observed columns, for all states at once.
+    """Factor the covariances of the observed columns, for all states.
 
     With L the factor of a state, ``lower`` is L, ``inverse`` the inverse of its
     diagonal, ``slopes`` is ``L^-1 C_oh`` and ``log_dets`` minus the logarithm of the
@@ -43,6 +55,13 @@ def _factor(covariances, observed, o, holes, m, work):
     """
     lower, inverse, slopes, _, _, log_dets, v = work
     K = len(log_dets)
+    if _are_few(K, len(observed)):
+        for k in range(K):
+            own = covariances[:, :, k]
+            log_dets[k] = _factor_one(
+                own, observed[:o], holes[:m], lower[k], inverse[k], slopes[k]
+            )
+        return
     log_dets[:] = 0.0
     for i in range(o):
         for j in range(i + 1):
@@ -69,11 +88,43 @@ def _factor(covariances, observed, o, holes, m, work):
                 slopes[i, column, k] = v[k] * inverse[i, k]
 
 
+@njit(**INNER, fastmath=FAST, error_model="numpy", forceinline=True)
+def _factor_one(covariance, observed, holes, lower, inverse, slopes):
+    """Factor the covariance of one state, with slopes by holes, and return log_dets."""
+    log_det = 0.0
+    for i in range(len(observed)):
+        left = lower[i]
+        for j in range(i + 1):
+            right, value = lower[j], covariance[observed[i], observed[j]]
+            for h in range(j):
+                value -= left[h] * right[h]
+            if j < i:
+                left[j] = value * inverse[j]
+            else:
+                inverse[i] = 1.0 / math.sqrt(max(value, LEAST_SQUARE))
+                log_det += math.log(inverse[i])
+    for column in range(len(holes)):
+        slope = slopes[column]
+        for i in range(len(observed)):
+            left, value = lower[i], covariance[observed[i], holes[column]]
+            for h in range(i):
+                value -= left[h] * slope[h]
+            slope[i] = value * inverse[i]
+    return log_det
+
+
 @njit(**INNER, fastmath=FAST, error_model="numpy")
 def _complete(row, centre, means, observed, o, holes, m, work, squares):
     """Fill squared distances, and the row about the centre with conditional means."""
     lower, inverse, slopes, y, filled, _, v = work
     K = len(squares)
+    if _are_few(K, len(row)):
+        for k in range(K):
+            squares[k] = _complete_one(
+                row, centre, means[:, k], observed[:o], holes[:m],
+                lower[k], inverse[k], slopes[k], y[k], filled[k],
+            )  # fmt: skip
+        return
     squares[:] = 0.0
     for i in range(o):
         value = row[observed[i]] - centre[observed[i]]
@@ -97,10 +148,41 @@ def _complete(row, centre, means, observed, o, holes, m, work, squares):
         filled[holes[column], :] = v
 
 
-@njit(**INNER, fastmath=FAST, error_model="numpy")
+@njit(**INNER, fastmath=FAST, error_model="numpy", forceinline=True)
+def _complete_one(
+    row, centre, mean, observed, holes, lower, inverse, slopes, y, filled
+):
+    """Fill the row about the centre for one state, and return its squared distance."""
+    square = 0.0
+    for i in range(len(observed)):
+        left, value = lower[i], row[observed[i]] - centre[observed[i]]
+        filled[observed[i]] = value
+        value -= mean[observed[i]]
+        for h in range(i):
+            value -= left[h] * y[h]
+        y[i] = value * inverse[i]
+        square += y[i] * y[i]
+    for column in range(len(holes)):
+        slope, value = slopes[column], mean[holes[column]]
+        for i in range(len(observed)):
+            value += slope[i] * y[i]
+        filled[holes[column]] = value
+    return square
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy", forceinline=True)
 def _add_row(filled, weights, v, first, second):
     """Add a weighted row to the moments; of the second the lower triangle."""
     K = len(weights)
+    if _are_few(K, len(first)):
+        for k in range(K):
+            weight = weights[k]
+            for i in range(filled.shape[1]):
+                value = weight * filled[k, i]
+                first[i, k] += value
+                for j in range(i + 1):
+                    second[i, j, k] += value * filled[k, j]
+        return
     for i in range(len(filled)):
         for k in range(K):
             v[k] = weights[k] * filled[i, k]
@@ -115,6 +197,16 @@ def _add_row(filled, weights, v, first, second):
 def _add_spreads(covariances, slopes, o, holes, m, mass, v, second):
     """Add the conditional covariances of missing values, times masses."""
     K = len(mass)
+    if _are_few(K, len(second)):
+        for k in range(K):
+            for a in range(m):
+                left = slopes[k, a]
+                for b in range(a + 1):
+                    right, value = slopes[k, b], covariances[holes[a], holes[b], k]
+                    for i in range(o):
+                        value -= left[i] * right[i]
+                    second[holes[a], holes[b], k] += mass[k] * value
+        return
     for a in range(m):
         for b in range(a + 1):
             v[:] = covariances[holes[a], holes[b]]
@@ -128,13 +220,17 @@ def _add_spreads(covariances, slopes, o, holes, m, mass, v, second):
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
 def _work(d, K):
-    """Return arrays for the factors of a group and for a row."""
+    """Return arrays for the factors of a group and for a row.
+
+    Few states are the first axis.
+    """
+    matrices, vectors = ((K, d, d), (K, d)) if _are_few(K, d) else ((d, d, K), (d, K))
     return (
-        np.empty((d, d, K)),
-        np.empty((d, K)),
-        np.empty((d, d, K)),
-        np.empty((d, K)),
-        np.empty((d, K)),
+        np.empty(matrices),
+        np.empty(vectors),
+        np.empty(matrices),
+        np.empty(vectors),
+        np.empty(vectors),
         np.empty(K),
         np.empty(K),
     )
@@ -199,6 +295,7 @@ def group_means(X, R, rows, starts, centre, means, covariances, out):
     """
     d, K = means.shape
     work, squares = _work(d, K), np.empty(K)
+    filled = work[4].T if _are_few(K, d) else work[4]
     observed, holes = np.empty(d, np.int64), np.empty(d, np.int64)
     for group in range(len(starts) - 1):
         o, m = _columns_of(X[rows[starts[group]]], observed, holes)
@@ -209,7 +306,7 @@ def group_means(X, R, rows, starts, centre, means, covariances, out):
             for column in range(m):
                 hole, total = holes[column], 0.0
                 for k in range(K):
-                    total += R[row, k] * (work[4][hole, k] + centre[hole])
+                    total += R[row, k] * (filled[hole, k] + centre[hole])
                 out[row, hole] = total
 
 
@@ -246,7 +343,8 @@ def group_moments(X, R, W, rows, starts, centre, means, covariances, first, seco
             row = rows[place]
             _complete(X[row], centre, means, observed, o, holes, m, work, squares)
             _add_row(work[4], W[row], work[6], first, second)
-            mass += R[row]
+            for k in range(K):
+                mass[k] += R[row, k]
         _add_spreads(covariances, work[2], o, holes, m, mass, work[6], second)
     _mirror(second)
 
