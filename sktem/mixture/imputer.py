@@ -94,24 +94,21 @@ class _Mixtures:
 
     def fit(self, n_components, strength=0.0, **options):
         """Return a mixture; strength 0 is the usual prior, from :attr:`pooled`."""
-        emission = deepcopy(self.emission)
-        for k, block, _ in _gaussian_blocks(emission):
-            block.covariance_prior_strength = strength or self._usual(k)
-            block.covariance_prior = self.variances[k]
-            if not strength:
-                block.covariance_prior = self._pooled_block(k).covariances[0]
-        return self._fitted(n_components, emission, options)
+        priors = self.variances
+        if not strength:
+            priors = {k: self._pooled_block(k).covariances[0] for k in priors}
+        return self._fitted(n_components, strength, priors, options)
 
     @cached_property
     def pooled(self):
         """One component, whose prior is by columns; its covariances are a prior."""
+        return self._fitted(1, 0.0, self.variances, {})
+
+    def _fitted(self, n_components, strength, priors, options):
         emission = deepcopy(self.emission)
         for k, block, _ in _gaussian_blocks(emission):
-            block.covariance_prior_strength = self._usual(k)
-            block.covariance_prior = self.variances[k]
-        return self._fitted(1, emission, {})
-
-    def _fitted(self, n_components, emission, options):
+            block.covariance_prior_strength = strength or self._usual(k)
+            block.covariance_prior = priors[k]
         # A component that the prior leaves without rows stays.
         options = {"weight_concentration": 2 / self.n, "tol": FIT.tol, **options}
         mixture = StochasticEMMixture(
@@ -264,10 +261,9 @@ class MixtureImputer(
         strengths = STRENGTHS if self.n_components == "auto" else ()
 
         def learn(taken):
-            parts = rows[taken], weights[taken], mixture.emission_
-            parts, start = _Mixtures(*parts, 0), lambda *_: shares[taken]
-            own = parts.fit(n_components, init_params=start).fitted_
-            return [own, *map(parts.shrunk, strengths)]
+            part = _Mixtures(rows[taken], weights[taken], mixture.emission_, 0)
+            own = part.fit(n_components, init_params=lambda *_: shares[taken])
+            return [own.fitted_, *map(part.shrunk, strengths)]
 
         choice, errors = judged_cells(rows, weights, columns, learn, 1 + len(strengths))
         if errors is not None:
