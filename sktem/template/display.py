@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -387,11 +388,7 @@ def _parts_of(estimator, X, n_modes, deviations, n_samples, noise):
         raise ValueError("displays of templates show one channel: draw templates_")
     shape = models[0].image_shape_
     n_modes = min(n_modes, models[0].grid_.n_latents)
-    lists: dict[str, list] = {
-        name: []
-        for name in ("templates", "mode_images", "mode_fields", "mode_shares",
-                     "samples", "sample_labels")
-    }  # fmt: skip
+    lists: dict[str, list] = defaultdict(list)
     first = 0
     for model in models:
         T = len(model.templates_)
@@ -446,12 +443,8 @@ def _explained(estimator, models, X):
     labels = np.empty(len(images), dtype=int)
     for number in np.unique(which):
         rows, model = np.flatnonzero(which == number), models[number]
-        class_images = images[rows].reshape(len(rows), -1)
-        Z = model.modes_of(class_images)
-        components = np.zeros(len(rows), dtype=int)
-        if len(model.templates_) > 1:
-            components = model.predict(class_images)
-        fits[rows] = model.inverse_transform(Z, components).reshape(-1, *shape)
-        fields[rows] = model.grid_.field(Z)
+        fitted, class_images = model.fitted_, images[rows].reshape(len(rows), -1)
+        explained, fields[rows], components = fitted.explained(class_images)
+        fits[rows] = explained.reshape(-1, *shape)
         labels[rows] = starts[number] + components
     return {"images": images, "fits": fits, "fields": fields, "labels": labels}

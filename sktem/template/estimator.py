@@ -774,7 +774,7 @@ class DeformableTemplateEstimator(
             ``Phi(x)`` in pixels along each axis: the pixel at x shows the template at
             ``x - Phi(x)``.
         """
-        return self._template.fields_of(self._checked(X))
+        return self._template.explained(self._checked(X))[1]
 
     def min_jacobians(self, X):
         """Return the smallest Jacobian determinant of each image's deformation.

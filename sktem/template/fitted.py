@@ -19,11 +19,7 @@ from sktem.template.model.params import TemplateParams
 from sktem.template.reported import Reported
 from sktem.template.settings import Frame
 
-__all__ = [
-    "FittedTemplate",
-    "LikelihoodEstimate",
-    "PosteriorMeans",
-]
+__all__ = ["FittedTemplate", "LikelihoodEstimate", "PosteriorMeans"]
 
 
 class LikelihoodEstimate(NamedTuple):
@@ -191,9 +187,12 @@ class FittedTemplate:
             )
         return self.columns(Y, means, labels)
 
-    def fields_of(self, X):
-        """Return the displacement fields of images."""
-        return self.frame.grid.field(self.modes_under(self.standardised(X))[0])
+    def explained(self, X):
+        """Return what explains images: rows of pixels, displacements and components."""
+        Y = self.standardised(X)
+        Z, labels = self.modes_under(Y)
+        images = self._deformed(Z, labels, self._lights(Y, Z))
+        return images, self.frame.grid.field(Z), labels
 
     def min_jacobians(self, X):
         """Return the least Jacobian determinants of images."""

@@ -1,6 +1,7 @@
 """Pictures of templates: which panels there are, and that they show the arrays."""
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -175,6 +176,24 @@ def test_residuals(pyplot, single, digits):
     assert np.isnan(shown(display.axes_[2, 0])).sum() == 1
     low, high = display.axes_[2, 0].get_images()[0].get_clim()
     assert low == -high == -np.nanmax(np.abs(images - fits))
+
+
+@pytest.mark.parametrize("names", [("translation",), ("rotation", "gain"), ("offset",)])
+def test_residuals_with_nuisances(pyplot, digits, names):
+    """What explains an image has its place and light, too."""
+    X, y = digits
+    images, gains = X[y == 3][:20], np.linspace(0.7, 1.4, 20)[:, None, None]
+    estimator = DeformableTemplateEstimator(nuisances=names, **SMALL | {"max_iter": 20})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimator.fit(images * gains if "gain" in names else images)
+    given = images[:4] * gains[[0, 0, -1, -1]] if "gain" in names else images[:4]
+    display = TemplateDisplay.from_estimator(estimator, given)
+    np.testing.assert_allclose(display.fields, estimator.deformation_fields(given))
+    # The template where each pixel comes from, with gain and offset.
+    columns = estimator.modes_of(given)
+    expected = estimator.inverse_transform(columns)
+    np.testing.assert_allclose(display.fits, expected, atol=1e-6 * np.ptp(images))
 
 
 def test_residuals_of_a_mixture(pyplot, mixture, digits):
