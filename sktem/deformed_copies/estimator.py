@@ -23,7 +23,7 @@ from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.images.classes import Calibration, given_temperature, log_of
 from sktem.images.classifier import ImageClassifier, integer_seed
-from sktem.images.units import units_of, warn_of_outshining
+from sktem.images.units import units_of
 from sktem.images.usual import UsualImages
 
 __all__ = ["DeformedCopiesClassifier"]
@@ -288,7 +288,6 @@ class DeformedCopiesClassifier(ImageClassifier):
         given_temperature(self.temperature)
         reason = "images are copied and compared with each other"
         data = self._labelled(X, y, sample_weight, reason)
-        warn_of_outshining(data.X, data.layout)
         shape, n_classes = self.image_shape_, len(self.classes_)
         # Objects out of place are moved.
         self._usual = UsualImages.of(data.X, data.layout, data.labels, places=False)

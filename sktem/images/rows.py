@@ -25,12 +25,7 @@ from sktem.rows.held import carrier_of
 from sktem.rows.partitions import DaskRows
 from sktem.rows.sources import as_chunk, at_least_one, found_rows, is_stream
 
-__all__ = [
-    "answer",
-    "chunks_of",
-    "found_images",
-    "images_of_start",
-]
+__all__ = ["answer", "chunks_of", "found_images", "images_of_start"]
 
 
 class ImageRows(ArrayRows):

@@ -100,6 +100,7 @@ def labelled_images(estimator, X, y, sample_weight) -> LabelledImages:
     warn_of_labels(X, labels)
     patches = Patches.of(X, layout)
     X = patches.missing(X)
+    warn_of_outshining(X, layout, np.flatnonzero(is_kept))
     return LabelledImages(X, labels, weights[is_kept], classes, layout, patches)
 
 
@@ -146,8 +147,11 @@ def standards(X, sample_weight, image_shape):
     return offset, scale
 
 
-def warn_of_outshining(X, layout) -> None:
-    """Warn of an image so bright that it alone decides the unit of intensities."""
+def warn_of_outshining(X, layout, indices=None) -> None:
+    """Warn of an image so bright that it alone decides the unit of intensities.
+
+    `indices` are those that users know the images by, where some were left out.
+    """
     offsets, _ = units_of(X, None, layout)
     gaps = X.reshape(len(X), layout.n_channels, -1) - np.reshape(offsets, (-1, 1))
     size = np.nanmax(np.abs(gaps), initial=0.0)
@@ -155,8 +159,9 @@ def warn_of_outshining(X, layout) -> None:
     index = int(squares.argmax())
     share = squares[index] / (squares.sum() or 1.0)
     if len(X) >= SEVERAL and share > OUTSHINING:
+        known = index if indices is None else indices[index]
         warn_user(
-            f"The image with the index {index} has {share:.0%} of the squares of the "
+            f"The image with the index {known} has {share:.0%} of the squares of the "
             f"{len(X)} images' intensities: it decides their scale and what is taken "
             "for noise. Bring images to the same range, or leave it out.",
             FitWarning,

@@ -22,19 +22,14 @@ from sktem.estimators.base import (
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike
 from sktem.exceptions import FitWarning
-from sktem.images.classes import (
-    Calibration,
-    certainties_of,
-    given_temperature,
-    log_of,
-)
+from sktem.images.classes import Calibration, certainties_of, given_temperature, log_of
 from sktem.images.classifier import ImageClassifier, integer_seed
 from sktem.images.units import n_copies_of, units_of
 from sktem.images.usual import UsualImages
 from sktem.progress import bar
 from sktem.samplers import Sampler
 from sktem.template.estimator import MOVED, DeformableTemplateEstimator
-from sktem.template.judged import BOUNDS, Judged, warn_of_images
+from sktem.template.judged import BOUNDS, Judged, warn_of_channels
 from sktem.template.likelihoods import Likelihoods
 from sktem.template.prior import DeformableTemplatePrior
 from sktem.template.settings import TemplateSettings
@@ -269,7 +264,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         """
         reason = "the images of each class are fitted apart, several times"
         X, labels, weights, *_ = self._labelled(X, y, sample_weight, reason)
-        warn_of_images(X, self._layout)
+        warn_of_channels(X, self._layout.n_channels)
         seed = integer_seed(self.random_state)
         check_number("verbose_interval", self.verbose_interval, Integral, 1)
         TemplateSettings.of(vars(self._model()), None).check()

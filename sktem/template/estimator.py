@@ -26,7 +26,7 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
-from sktem.estimators.weights import positive_rows
+from sktem.estimators.weights import checked_weights, positive_rows
 from sktem.images.patches import Patches
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
 from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
@@ -34,6 +34,7 @@ from sktem.images.units import (
     check_observed,
     checked_images,
     new_images,
+    warn_of_outshining,
 )
 from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
@@ -48,8 +49,7 @@ from sktem.template.judged import (
     Judged,
     folds_of,
     has_settled,
-    mean_log_likelihood,
-    warn_of_images,
+    warn_of_channels,
     warn_of_pixels,
     warn_of_repetition,
 )
@@ -64,12 +64,8 @@ from sktem.template.settings import (
     seeds_of_runs,
     starting_params,
 )
-from sktem.template.stream import (
-    STREAM,
-    TemplateStream,
-    TemplateStreamSettings,
-)
-from sktem.template.turned import warn_of_turned
+from sktem.template.stream import STREAM, TemplateStream, TemplateStreamSettings
+from sktem.template.turned import warn_of_turned, warn_of_unexplained
 
 __all__ = ["DeformableTemplateEstimator"]
 
@@ -91,20 +87,21 @@ class TemplateState(RunState):
     objective : float
         What the best of several runs has most of: log-likelihood of an image, by
         Laplace's approximation, less the penalty of the priors.
+    images, indices : ndarray or None
+        Images in memory that have weight, and their indices for the user.
     few : ndarray or None
         Some of the images, by which folds are judged.
     """
 
     compared: tuple = ()
     objective: float = np.nan
+    images: Any = None
+    indices: Any = None
     few: Any = None
 
 
 class DeformableTemplateEstimator(
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    DensityMixin,
-    LoopEstimator,
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, LoopEstimator
 ):
     """Template of a class of images, and the deformations of it.
 
@@ -419,18 +416,19 @@ class DeformableTemplateEstimator(
         """
         state, fit = self._learn(X, sample_weight, patched=True)
         self._warn(state, fit.settings)
-        if found_images(X) is None:
-            images = self._checked(X)
-            warn_of_images(images, self._layout)
+        images, fitted, odd = state.images, self.fitted_, False
+        if images is not None:
+            warn_of_outshining(images, self._layout, state.indices)
+            warn_of_channels(images, self._layout.n_channels)
             warn_of_repetition(images, sample_weight)
         judged = Judged.of(vars(self))
         if self.history_.passes[-1:] >= [BOUNDS.least_passes]:
+            if images is not None:
+                odd = warn_of_turned(fitted, images, indices=state.indices)
+                odd = odd or warn_of_unexplained(fitted, images, state.indices)
             if not self.converged_:
-                judged.warn_of_drift()
-            few = self.fitted_.standardised(state.few)
-            warn_of_pixels(self.fitted_.model, state.params, few)
-            if found_images(X) is None:
-                warn_of_turned(self.fitted_, images)
+                judged.warn_of_drift(odd)
+            warn_of_pixels(fitted.model, state.params, fitted.standardised(state.few))
         judged.warn(state.n_rows)
         return self
 
@@ -441,8 +439,10 @@ class DeformableTemplateEstimator(
         value are missing pixels where `patched`.
         """
         self._check_parameters()
-        source, patches = found_images(X), None
+        source, patches, indices = found_images(X), None, None
         if source is None:
+            if sample_weight is not None:
+                indices = np.flatnonzero(checked_weights(sample_weight, X))
             X, sample_weight = self._validated(X, sample_weight, reset=True)
             if patched:
                 patches = Patches.of(X, self._layout)
@@ -466,6 +466,8 @@ class DeformableTemplateEstimator(
         state, fit, interrupted = self._run(frame, X, sample_weight, start)
         rows = np.linspace(0, len(X) - 1, min(BOUNDS.judged, len(X))).astype(int)
         state.few = np.asarray(X[rows])
+        if source is None:
+            state.images, state.indices = X, indices
         self._publish(self._fitted_attributes(fit, state, state.few))
         if interrupted:
             raise interrupted
@@ -551,8 +553,8 @@ class DeformableTemplateEstimator(
         if self.n_init > 1:
             model, params = fit.settings.model, state.params
             few = Y[np.arange(min(BOUNDS.judged, len(Y)))]
-            state.objective = mean_log_likelihood(model, params, few)
-            state.objective -= model.penalty(params)
+            mean = float(model.log_likelihoods(few, params).mean())
+            state.objective = mean - model.penalty(params)
 
     def _epoch_count(self, fit, sample_weight):
         return super()._epoch_count(fit.settings, sample_weight)
@@ -679,10 +681,15 @@ class DeformableTemplateEstimator(
             in these; they come last, as in :meth:`nuisances_of`. An iterator over
             blocks of them if X is read in blocks and ``out`` is not given.
         """
-        means = answer(self, X, self._template.posterior_means, out)
-        if not is_stream(X) and found_images(X) is None:
-            warn_of_new(self._template, self._checked(X))
-        return means
+        template = self._template
+        alone = not is_stream(X) and found_images(X) is None
+
+        def means(images):
+            if alone:
+                warn_of_new(template, images)
+            return template.posterior_means(images)
+
+        return answer(self, X, means, out)
 
     def modes_of(self, X, *, out=None):
         """Return the most probable deformation of each image.
@@ -807,9 +814,8 @@ class DeformableTemplateEstimator(
             map from the template to the images or, with ``inverse=True``, back.
         """
         template, X = self._template, self._checked(X)
-        registration = template.registration(X)
         warn_of_new(template, X)
-        return registration
+        return template.registration(X)
 
     def register(self, X, *, order=1):
         """Warp each image back to the template.
@@ -828,9 +834,8 @@ class DeformableTemplateEstimator(
             are filled with the deformed template.
         """
         template, images = self._template, self._checked(X)
-        rows = template.registered(images, order)
         warn_of_new(template, images)
-        return self._layout.stack_of(rows, is_flat(X))
+        return self._layout.stack_of(template.registered(images, order), is_flat(X))
 
     def warp(self, other, Z, component=0, *, inverse=False, order=1, channel_axis=None):
         """Warp masks, labels or other channels by deformations.

@@ -188,7 +188,7 @@ class FittedTemplate:
         return self.columns(Y, means, labels)
 
     def explained(self, X):
-        """Return what explains images: rows of pixels, displacements and components."""
+        """Return images without noise as rows, their displacements and components."""
         Y = self.standardised(X)
         Z, labels = self.modes_under(Y)
         images = self._deformed(Z, labels, self._lights(Y, Z))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
-from sktem.images.units import n_copies_of, warn_of_outshining
+from sktem.images.units import n_copies_of
 from sktem.schedules import steps_from
-from sktem.template.geometry.grid import ImageGrid
+from sktem.template.fitted import FittedTemplate
 from sktem.template.geometry.landmarks import geometry
 from sktem.template.model.statistics import observed_counts
 
@@ -22,10 +21,9 @@ __all__ = [
     "Judged",
     "folds_of",
     "has_settled",
-    "mean_log_likelihood",
     "pixel_log_densities",
     "shares_of_folds",
-    "warn_of_images",
+    "warn_of_channels",
     "warn_of_pixels",
     "warn_of_repetition",
 ]
@@ -101,15 +99,8 @@ def shares_of_folds(grid, deformations):
     return float(folded.any(axis=1).mean()), float(folded.mean())
 
 
-def mean_log_likelihood(model, params, Y) -> float:
-    """Return the mean log-likelihood of images by Laplace's approximation."""
-    return float(logsumexp(model.searched(Y, params)[1], axis=1).mean())
-
-
-def warn_of_images(X, layout):
-    """Warn of an image that outshines the others, and of channels that are equal."""
-    warn_of_outshining(X, layout)
-    n_channels = layout.n_channels
+def warn_of_channels(X, n_channels):
+    """Warn of channels that are equal."""
     first, *others = np.split(X, n_channels, axis=1)
     if others and all(np.array_equal(first, other, equal_nan=True) for other in others):
         warn_user(
@@ -193,8 +184,8 @@ def warn_of_pixels(model, params, Y, bounds=BOUNDS):
     # Where no pixel differs between images there is no density of any.
     if len(Y) < bounds.compared / 8 or not _varies(Y, axis=0):
         return
-    logs = logsumexp(model.searched(Y, params)[1], axis=1)
-    gaps = pixel_log_densities(Y, bounds.least_variance) - logs
+    gaps = pixel_log_densities(Y, bounds.least_variance)
+    gaps -= model.log_likelihoods(Y, params)
     gaps /= observed_counts(Y)
     error = bounds.errors * gaps.std(ddof=1) / np.sqrt(len(gaps))
     if gaps.mean() > bounds.behind + error:
@@ -215,30 +206,24 @@ class Judged(NamedTuple):
     ----------
     fold_rate, folded_pixels : float
         Shares of images whose deformation folds, and of pixels in folds.
-    grid : ImageGrid
-        Geometry.
-    n_components : int
-        Number of templates.
-    nuisances : tuple of str
-        Nuisances.
+    fitted : FittedTemplate
+        The templates.
     """
 
     fold_rate: float
     folded_pixels: float
-    grid: ImageGrid
-    n_components: int
-    nuisances: tuple
+    fitted: FittedTemplate
 
     @classmethod
     def of(cls, attributes) -> Judged:
         """Return the figures of fitted attributes, by their names."""
-        return cls(
-            attributes["fold_rate_"], attributes["folded_pixels_"], attributes["grid_"],
-            len(attributes["weights_"]), attributes["fitted_"].nuisance_names,
-        )  # fmt: skip
+        names = "fold_rate_", "folded_pixels_", "fitted_"
+        return cls(*(attributes[name] for name in names))
 
-    def drift_advice(self) -> str:
-        """Return advice about a run that has not settled."""
+    def drift_advice(self, odd=False) -> str:
+        """Return advice about a run that has not settled, with odd images or not."""
+        if odd:
+            return "See to the images of the other warning first."
         if self.folded_pixels > BOUNDS.many_folds:
             return (
                 f"A longer run would deform more, and {self.folded_pixels:.1%} of the "
@@ -255,8 +240,9 @@ class Judged(NamedTuple):
         """Return advice about folds, or None if too few pixels fold."""
         if not self.folded_pixels > BOUNDS.folds:
             return None
-        usual = geometry(self.grid.image_shape, *["auto"] * 4).template_scale
-        if self.grid.template_scale > BOUNDS.coarse * usual:
+        grid = self.fitted.frame.grid
+        usual = geometry(grid.image_shape, *["auto"] * 4).template_scale
+        if grid.template_scale > BOUNDS.coarse * usual:
             return (
                 "The template is too coarse to be sharp without contractions: increase "
                 "template_landmarks."
@@ -265,27 +251,28 @@ class Judged(NamedTuple):
             "Decrease deformation_scale, increase prior_strength or deformation_width, "
             "or separate styles by more n_components."
         )
-        lit = {"gain", "offset"} & set(self.nuisances)
-        if not lit and self.grid.n_channels == 1 and self.n_components == 1:
+        model = self.fitted.model
+        if not model.light and grid.n_channels == model.n_components == 1:
             advice += (
                 " Where contrast or brightness differ between images, "
                 'nuisances=("gain", "offset") explain them.'
             )
         return advice
 
-    def warn_of_drift(self):
-        """Warn that a run has not settled."""
+    def warn_of_drift(self, odd=False):
+        """Warn that a run has not settled, with odd images or not."""
         warn_user(
             "Template or noise still changed in the last third of the passes. "
-            + self.drift_advice(),
+            + self.drift_advice(odd),
             ConvergenceWarning,
         )
 
     def warn(self, n_images=np.inf):
         """Warn of more templates than images, and of many pixels in folds."""
-        if n_images < self.n_components:
+        n_components = len(self.fitted.params.weights)
+        if n_images < n_components:
             warn_user(
-                f"n_components={self.n_components} templates of {n_images} images: "
+                f"n_components={n_components} templates of {n_images} images: "
                 "some have no image of their own. Pass more images, or fewer "
                 "n_components",
                 FitWarning,
@@ -317,10 +304,8 @@ def has_settled(settings, state, bounds=BOUNDS):
         old = settings.model.grid.deformed(before.coefficients[t], means(before)[t])
         moved = np.sqrt(np.mean((new - old) ** 2))
         of_noise = abs(np.log(now.noise_variances[t] / before.noise_variances[t]))
-        allowed, allowed_of_noise = (
-            bounds.drift * new.std(),
-            covered * bounds.drift_of_noise,
-        )
+        allowed = bounds.drift * new.std()
+        allowed_of_noise = covered * bounds.drift_of_noise
         if of_noise < bounds.at_rest * allowed_of_noise:
             error = np.sqrt(now.noise_variances[t] / (now.weights[t] * state.n_rows))
             allowed = max(allowed, bounds.drift_in_errors * error)

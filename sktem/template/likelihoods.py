@@ -148,9 +148,8 @@ class _Search:
     def log_likelihoods(self, rows=slice(None)):
         """Return log-likelihoods of images."""
         logs = np.stack([logs[rows] for _, logs, *_ in self.by_template], axis=1)
-        logs = np.where(np.isnan(logs), -np.inf, logs)
-        logs = self.fitted.in_units_of_images(logs, self.Y[rows])
-        return logsumexp(logs + np.log(self.params.weights), axis=1)
+        logs = np.where(np.isnan(logs), -np.inf, logs) + np.log(self.params.weights)
+        return logsumexp(self.fitted.in_units_of_images(logs, self.Y[rows]), axis=1)
 
     def energies(self):
         """Return the energies of the images at the mode of the likeliest template."""

@@ -31,7 +31,6 @@ class LightRule(NamedTuple):
     brightness: float = 4.0
 
 
-#: The rule of every template.
 LIGHT = LightRule()
 
 

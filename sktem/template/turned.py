@@ -1,17 +1,25 @@
-"""Check of images that fit a template better turned, mirrored or inverted."""
+"""Checks of images that a template does not explain, such as turned ones."""
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain, combinations, permutations, product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.images.shapes import border_of
+from sktem.template.model.statistics import observed_counts
 
-__all__ = ["TURNED_NEW", "TurnedRule", "turned_images", "warn_of_turned"]
+__all__ = [
+    "TURNED_NEW",
+    "turned_images",
+    "unexplained_images",
+    "warn_of_turned",
+    "warn_of_unexplained",
+]
 
 
 class TurnedRule(NamedTuple):
@@ -30,6 +38,9 @@ class TurnedRule(NamedTuple):
         Share of what an image is less likely than those of the model that its better
         position makes up for: where it does not, as in images of noise or of another
         object, another position is not what is wrong.
+    of_all, fewest : float, int
+        Share and number of signals or volumes that have to fit better in one position.
+        Some of them do by chance, where no template explains them.
     """
 
     looked_at: int = 400
@@ -37,23 +48,64 @@ class TurnedRule(NamedTuple):
     of_pixel: float = 0.1
     of_image: float = 12.0
     of_lack: float = 0.3
+    of_all: float = np.inf
+    fewest: int = 3
 
 
 #: The rules of every fit, and of new images, from which a template of few images is
 #: farther and which may be of anything.
 TURNED = TurnedRule()
-TURNED_NEW = TurnedRule(of_lack=0.75)
+TURNED_NEW = TurnedRule(of_lack=0.75, of_all=0.5)
+
+
+class UnexplainedRule(NamedTuple):
+    """Thresholds of images that are taken for noise.
+
+    Attributes
+    ----------
+    searched : int
+        Images whose likelihoods are computed, at most.
+    deviance : float
+        Deviance of a pixel from which on an image is not explained. The mean over all
+        images is about one.
+    share : float
+        Share of these images in the sum of the deviances that is reported.
+    """
+
+    searched: int = 20
+    deviance: float = 4.0
+    share: float = 1 / 3
+
+
+UNEXPLAINED = UnexplainedRule()
 
 #: A position that is none.
 EXCHANGED = "with light and dark exchanged"
 
+#: Names of positions, by the order of the axes and those that are reversed then.
+NAMES = {
+    ((0,), (0,)): "reversed",
+    ((0, 1), (0, 1)): "turned by 180 degrees",
+    ((0, 1), (0,)): "upside down",
+    ((0, 1), (1,)): "mirrored",
+    ((1, 0), ()): "transposed",
+    ((1, 0), (0,)): "turned by 90 degrees",
+    ((1, 0), (1,)): "turned by -90 degrees",
+    ((1, 0), (0, 1)): "transposed along the other diagonal",
+}
 
-def warn_of_turned(fitted, X, rule=TURNED):
-    """Warn of images that fit a template much better turned, mirrored or inverted."""
+
+def warn_of_turned(fitted, X, rule=TURNED, indices=None) -> bool:
+    """Warn of images that fit a template much better turned, and return whether so.
+
+    Mirrored and inverted images count as turned. `indices` are those that users know
+    the images by, where some were left out.
+    """
     turned = turned_images(fitted, X, rule)
     if not turned:
-        return
-    named = ", ".join(f"{i} {name}" for i, name, _ in turned[:3])
+        return False
+    known = np.arange(len(X)) if indices is None else indices
+    named = ", ".join(f"{known[i]} {name}" for i, name, _ in turned[:3])
     gain = max(gain for *_, gain in turned)
     warn_user(
         f"{len(turned)} of {len(X)} images fit the template better in another "
@@ -62,75 +114,122 @@ def warn_of_turned(fitted, X, rule=TURNED):
         "a template of each position by more n_components.",
         FitWarning,
     )
+    return True
 
 
 def turned_images(fitted, X, rule=TURNED) -> list[tuple[int, str, float]]:
     """Return indices of images, their better positions, and gains of a pixel."""
     shape = fitted.layout.image_shape
+    is_picture = len(shape) == 2
     # A mixture may have a template of each position.
-    if len(shape) != 2 or len(fitted.params.weights) > 1:
+    if len(fitted.params.weights) > 1 or not (is_picture or rule.of_all <= 1):
         return []
-    count = min(rule.looked_at, len(X))
+    count = min(rule.looked_at if is_picture else rule.searched, len(X))
     chosen = np.unique(np.linspace(0, len(X) - 1, count).astype(int))
     Y = fitted.standardised(X[chosen])
     images = Y.reshape(len(Y), -1, *shape)
     background = np.median(np.nan_to_num(images[..., border_of(shape)]), axis=2)
-    even = (images - background[..., None, None]).reshape(Y.shape)
-    positions = _positions(images) | {EXCHANGED: -even}
-    as_they_are = {name: Y for name in positions} | {EXCHANGED: even}
-    distances, falls = (
-        np.array([_distances(fitted, Z) for Z in kinds.values()])
-        for kinds in (positions, as_they_are)
-    )
-    falls = np.minimum(falls, falls[0]) - distances
+    even = images - background.reshape(*background.shape, *[1] * len(shape))
+    # Noise of the background is no reason to exchange light and dark.
+    ways = {name: (turn, images) for name, turn in _positions(shape).items()}
+    ways[EXCHANGED] = np.negative, even
+    plain = _distances(fitted, Y)
+    falls = np.stack([
+        np.minimum(plain, _distances(fitted, Z)) - _distances(fitted, turn(Z))
+        for turn, Z in ways.values()
+    ])  # fmt: skip
+    if not is_picture:
+        falls[np.arange(len(falls)) != falls.sum(axis=1).argmax()] = 0.0
     likely = np.argsort(-falls, axis=None, kind="stable")[: rule.searched]
     where, which = np.unravel_index(likely[falls.ravel()[likely] > 0], falls.shape)
     if not len(which):
         return []
-    turned = np.array(list(positions.values()))[where, which]
-    # Noise of the background is no reason to exchange light and dark.
-    before = [np.array(list(as_they_are.values()))[where, which], Y[which]]
-    logs = np.maximum(*[_log_likelihoods(fitted, Z) for Z in before])
-    gains = _log_likelihoods(fitted, turned) - logs
-    n_pixels = np.count_nonzero(~np.isnan(turned), axis=1)
-    entropy = 0.5 * (1 + np.log(2 * np.pi * fitted.params.noise_variances[0]))
-    lacks = -entropy * n_pixels - logs
+    names = [list(ways)[k] for k in where]
+    as_it_is, turned = [], []
+    for name, i in zip(names, which, strict=True):
+        turn, Z = ways[name]
+        as_it_is.append(Z[i].ravel())
+        turned.append(turn(Z[i : i + 1]).ravel())
+    first, second, better = (
+        fitted.model.log_likelihoods(np.asarray(Z), fitted.params)
+        for Z in (as_it_is, Y[which], turned)
+    )
+    logs = np.maximum(first, second)
+    gains = better - logs
+    n_pixels = observed_counts(Y[which])
+    lacks = 0.5 * n_pixels * (_deviances(fitted, logs, n_pixels) - 1)
     gains[(gains < rule.of_image) | (gains < rule.of_lack * lacks)] = 0.0
     gains /= n_pixels
-    names, best = np.array(list(positions))[where], {}
+    best = {}
     for k in np.argsort(gains):  # the largest gain of an image is the last one
         if gains[k] > rule.of_pixel:
-            best[int(chosen[which[k]])] = str(names[k]), float(gains[k])
+            best[int(chosen[which[k]])] = names[k], float(gains[k])
+    if not is_picture and len(best) < max(rule.of_all * len(chosen), rule.fewest):
+        return []
     return [(index, *best[index]) for index in sorted(best)]
 
 
-def _positions(images):
-    """Return images in other positions, as rows, by names of the positions."""
-    positions = {
-        "turned by 180 degrees": images[..., ::-1, ::-1],
-        "upside down": images[..., ::-1, :],
-        "mirrored": images[..., ::-1],
-    }
-    if images.shape[2] == images.shape[3]:
-        transposed = images.swapaxes(2, 3)
-        positions |= {
-            "transposed": transposed,
-            "turned by 90 degrees": transposed[..., ::-1, :],
-            "turned by -90 degrees": transposed[..., ::-1],
-            "transposed along the other diagonal": transposed[..., ::-1, ::-1],
-        }
-    rows = len(images), images[0].size
-    return {name: Z.reshape(rows) for name, Z in positions.items()}
+def _positions(shape):
+    """Return functions that bring stacks of images to other positions, by names."""
+    axes = tuple(range(len(shape)))
+    orders = [k for k in permutations(axes) if tuple(np.take(shape, k)) == shape]
+    subsets = [combinations(axes, count) for count in range(len(axes) + 1)]
+    positions = {}
+    for order, ends in product(orders, chain.from_iterable(subsets)):
+        if order == axes and not ends:
+            continue
+        parts = [f"with axes {order}"] * (order != axes)
+        parts += [f"reversed along {ends}"] * bool(ends)
+        name = NAMES.get((order, ends), " ".join(parts))
+        positions[name] = partial(_turned, order=order, ends=ends)
+    return positions
 
 
-def _distances(fitted, Y):
-    """Return mean squares of the differences from the template as it is."""
-    grid, beta = fitted.frame.grid, fitted.params.coefficients[0]
-    squares = (Y - grid.deformed(beta, fitted.means[0])) ** 2
-    count = np.maximum(np.count_nonzero(~np.isnan(Y), axis=1), 1)
-    return np.nansum(squares, axis=1) / count
+def _turned(images, order, ends):
+    """Return images with axes in another order, some of which are reversed then."""
+    turned = images.transpose(0, 1, *(2 + axis for axis in order))
+    return np.flip(turned, tuple(2 + axis for axis in ends))
 
 
-def _log_likelihoods(fitted, Y):
-    """Return log-likelihoods of standardised images."""
-    return logsumexp(fitted.model.searched(Y, fitted.params)[1], axis=1)
+def warn_of_unexplained(fitted, X, indices=None, rule=UNEXPLAINED) -> bool:
+    """Warn of images that are taken for noise, and return whether so."""
+    images, share = unexplained_images(fitted, X, rule)
+    if share <= rule.share:
+        return False
+    known = np.arange(len(X)) if indices is None else indices
+    named = ", ".join(str(known[i]) for i in images[:5])
+    warn_user(
+        f"{len(images)} of {len(X)} images are not explained (those with the index "
+        f"{named}), and have {min(share, 1.0):.0%} of the deviance of all: they decide "
+        "what is taken for noise, and the others deform too little. Look at them: "
+        "leave out images of other objects, and bring all to the same place and "
+        "contrast.",
+        FitWarning,
+    )
+    return True
+
+
+def unexplained_images(fitted, X, rule=UNEXPLAINED):
+    """Return indices of images that are not explained, and their share of deviances."""
+    Y = fitted.standardised(X)
+    count = range(len(fitted.params.weights))
+    distances = np.min([_distances(fitted, Y, t) for t in count], axis=0)
+    worst = np.sort(np.argsort(-distances, kind="stable")[: rule.searched])
+    logs = fitted.model.log_likelihoods(Y[worst], fitted.params)
+    deviances = _deviances(fitted, logs, observed_counts(Y[worst]))
+    far = deviances > rule.deviance
+    return worst[far], float(deviances[far].sum() / len(Y))
+
+
+def _distances(fitted, images, t=0):
+    """Return mean squares of the differences from a template as it is."""
+    grid, beta = fitted.frame.grid, fitted.params.coefficients[t]
+    Y = np.reshape(images, (len(images), -1))
+    squares = (Y - grid.deformed(beta, fitted.means[t])) ** 2
+    return np.nansum(squares, axis=1) / np.maximum(observed_counts(Y), 1)
+
+
+def _deviances(fitted, logs, n_pixels):
+    """Return deviances of a pixel from log-likelihoods of images."""
+    variance = fitted.params.weights @ fitted.params.noise_variances
+    return -2 * logs / np.maximum(n_pixels, 1) - np.log(2 * np.pi * variance)

@@ -19,7 +19,7 @@ from sktem.exceptions import FitWarning
 from sktem.models import DeformableTemplateModel, ImageGrid
 from sktem.samplers import DeformationMALA
 from sktem.schedules import Constant
-from sktem.template.judged import Judged, mean_log_likelihood, warn_of_repetition
+from sktem.template.judged import Judged, warn_of_repetition
 from tests.template.oracles import (
     SMALL,
     Dense,
@@ -556,7 +556,7 @@ def test_the_best_of_several_runs_is_kept():
 
     def objective(run):
         model, fitted = run._template_settings().model(run.grid_, 12), run._template
-        logs = mean_log_likelihood(model, fitted.params, fitted.standardised(X))
+        logs = model.log_likelihoods(fitted.standardised(X), fitted.params).mean()
         return logs - model.penalty(fitted.params)
 
     values = [objective(run) for run in runs]
@@ -566,5 +566,5 @@ def test_the_best_of_several_runs_is_kept():
 
 
 def test_longer_runs_are_not_advised_where_deformations_fold():
-    advice = [Judged(0.1, share, None, 1, ()).drift_advice() for share in (0.02, 0.002)]
+    advice = [Judged(0.1, share, None).drift_advice() for share in (0.02, 0.002)]
     assert "max_iter" not in advice[0] and advice[1].startswith("Increase max_iter")

@@ -83,21 +83,15 @@ class ImageGrid:
             np.arange(m) - half
             for m, half in zip(self.image_shape, self.half_widths, strict=True)
         ]
-        self.template_axes = [
-            _nodes(half + reach, count)
-            for half, count in zip(self.half_widths, template_landmarks, strict=True)
-        ]
+        pairs = zip(self.half_widths, template_landmarks, strict=True)
+        self.template_axes = [_nodes(half + reach, count) for half, count in pairs]
         self.plane_axes = list(self.pixel_axes)
         if self.n_channels > 1:
             self._add_panels()
         self.template_landmarks = tuple(len(nodes) for nodes in self.template_axes)
         self.n_template = int(np.prod(self.template_landmarks))
-        self.deformation_axes = [
-            _nodes(half, count)
-            for half, count in zip(
-                self.half_widths, self.deformation_landmarks, strict=True
-            )
-        ]
+        pairs = zip(self.half_widths, self.deformation_landmarks, strict=True)
+        self.deformation_axes = [_nodes(half, count) for half, count in pairs]
 
     def _add_panels(self):
         """Extend the first axis of the template by panels for further channels."""
@@ -145,10 +139,8 @@ class ImageGrid:
     @cached_property
     def _table_axes(self):
         """First node and number of nodes of the spline along each axis."""
-        spacing, reach = (
-            1 / self.cells_per_pixel,
-            self.spline_reach * self.template_scale,
-        )
+        spacing = 1 / self.cells_per_pixel
+        reach = self.spline_reach * self.template_scale
         axes = []
         for nodes in self.template_axes:
             count = int(np.ceil((nodes[-1] - nodes[0] + 2 * reach) / spacing)) + 5
@@ -277,11 +269,8 @@ class ImageGrid:
 
     def slopes_at(self, z, positions) -> np.ndarray:
         """Return the derivatives of the sums by positions, (n_axes, n_axes, n)."""
-        values, kernels = (
-            z.reshape(self.n_axes, *self.deformation_landmarks),
-            self._kernels_at(positions),
-        )
-        slopes = []
+        values = z.reshape(self.n_axes, *self.deformation_landmarks)
+        kernels, slopes = self._kernels_at(positions), []
         for axis, nodes in enumerate(self.deformation_axes):
             gaps = np.subtract.outer(positions[axis], nodes)
             slope = -gaps / self.deformation_width**2 * kernels[axis]

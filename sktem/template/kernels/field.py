@@ -44,7 +44,6 @@ __all__ = [
     "displace",
     "new_grid",
     "new_work",
-    "parts_of",
     "pull_of",
     "rss_of",
     "squares_of",
@@ -106,16 +105,6 @@ def new_grid(kernels, positions, scale, n_axes, flow=None) -> Grid:
     sizes = n_axes, m0, m1, m2, n_pixels, G0, G1, G2, n_places, dim
     whole = map(np.uint64, (*starts[:3], *sizes, *places[:-1], more))
     return Grid._make([np.concatenate(numbers), *whole, float(scale), flows])
-
-
-def parts_of(grid):
-    """Return the kernels along three axes, (pixels, landmarks), and the positions."""
-    ends = [int(end) for end in (grid.K1, grid.K2, grid.positions)]
-    sizes = [int(size) for size in (grid.m0, grid.m1, grid.m2)]
-    K0, K1, K2, rest = np.split(grid.numbers, ends)
-    kernels = [K0.reshape(sizes[0], -1), K1.reshape(sizes[1], -1)]
-    kernels.append(K2.reshape(-1, sizes[2]).T)
-    return kernels, np.split(rest[: sum(sizes)], np.cumsum(sizes)[:-1])
 
 
 def new_work(grid, more=0) -> Work:

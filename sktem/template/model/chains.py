@@ -201,11 +201,9 @@ class Chains(NamedTuple):
 
     def images(self, Z, component) -> np.ndarray:
         """Return deformed templates at the pixels."""
-        images = np.zeros((len(Z), self.grid.n_pixels))
-        evaluations = self._slow(images, Z, component)
-        for image, evaluation in zip(images, evaluations, strict=True):
-            image[:] = -evaluation[1]
-        return images
+        blank = np.zeros((len(Z), self.grid.n_pixels))
+        residuals = [residual for _, residual, _ in self._slow(blank, Z, component)]
+        return -np.reshape(residuals, blank.shape)
 
     def log_joint(self, X, Z, component):
         """Return ``log f(y_i, z_i)`` under a component."""

@@ -174,12 +174,11 @@ class DeformableTemplateModel(LatentModel):
         concentration = self.priors.weight_concentration
         weights = np.maximum(counts, 0.0) + concentration
         weights = weights / weights.sum() if weights.any() else params.weights
-        coefficients, covariances = (
-            params.coefficients.copy(),
-            params.covariances.copy(),
-        )
-        noise_variances, floored = params.noise_variances.copy(), 0
-        means = self.means_of(params).copy()
+        coefficients, covariances, noise_variances, means = map(np.copy, (
+            params.coefficients, params.covariances, params.noise_variances,
+            self.means_of(params),
+        ))  # fmt: skip
+        floored = 0
         for t in range(T):
             if not counts[t] > 1e-3:
                 continue
@@ -222,21 +221,11 @@ class DeformableTemplateModel(LatentModel):
 
     def penalty(self, params):
         """Return minus the log-density of the priors, per image, up to a constant."""
-        return (
-            -sum(
-                self.priors.log_density(
-                    self.grid,
-                    params.coefficients[t],
-                    Component.of(self.grid, params, t),
-                    self.covariance_type,
-                )
-                for t in range(self.n_components)
-            )
-            / self.n_rows
-            - self.priors.weight_concentration
-            * float(np.log(params.weights).sum())
-            / self.n_rows
-        )
+        total = self.priors.weight_concentration * float(np.log(params.weights).sum())
+        for t, coefficients in enumerate(params.coefficients):
+            component = Component.of(self.grid, params, t)
+            total += self.priors.log_density(self.grid, coefficients, component)
+        return -total / self.n_rows
 
     def project(self, s):
         """Project statistics onto those of images, and say if they were outside.
@@ -311,11 +300,8 @@ class DeformableTemplateModel(LatentModel):
             masses = weights * shares[:, t]
             least = RULE.least_share * np.abs(weights).max()
             rows = np.flatnonzero(np.abs(masses) > least)
-            sums.append(
-                sum_statistics(
-                    self.grid, X, deformations[:, t], masses, rows, self.n_jobs, light
-                )
-            )
+            images = self.grid, X, deformations[:, t], masses
+            sums.append(sum_statistics(*images, rows, self.n_jobs, light))
         return np.concatenate(sums) / weights.sum()
 
     def initial_latents(self, X, params, rng):
@@ -490,6 +476,10 @@ class DeformableTemplateModel(LatentModel):
         modes, logs = (np.stack(both, axis=1) for both in zip(*searches, strict=True))
         logs = np.where(np.isnan(logs), -np.inf, logs)
         return modes, logs + np.log(params.weights)
+
+    def log_likelihoods(self, X, params):
+        """Return log-likelihoods of images by Laplace's approximation."""
+        return logsumexp(self.searched(X, params)[1], axis=1)
 
     def modes_under(self, X, params):
         """Return modes under the most probable component, and the components."""

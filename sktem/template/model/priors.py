@@ -105,7 +105,7 @@ class TemplatePriors(NamedTuple):
         least = floor * max(np.trace(prior) / dim, values[-1] * 1e-6)
         return (vectors * np.maximum(values, least)) @ vectors.T, True
 
-    def log_density(self, grid, coefficients, component, covariance_type) -> float:
+    def log_density(self, grid, coefficients, component) -> float:
         """Return the log-density of the priors of one component, up to a constant.
 
         Parameters
@@ -115,9 +115,8 @@ class TemplatePriors(NamedTuple):
         coefficients : ndarray of shape (n_template,)
             Template.
         component : Component
-            Values derived from the parameters.
-        covariance_type : str
-            Structure of Gamma (all structures share the prior of the full one).
+            Values derived from the parameters; all structures of Gamma share the prior
+            of the full one.
 
         Returns
         -------

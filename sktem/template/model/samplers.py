@@ -139,7 +139,4 @@ class DeformationULA(DeformationSampler):
 
 
 #: Samplers of deformations by name. A sampler is added by one line.
-DEFORMATION_SAMPLERS = {
-    "mala": DeformationMALA,
-    "ula": DeformationULA,
-}
+DEFORMATION_SAMPLERS = {"mala": DeformationMALA, "ula": DeformationULA}

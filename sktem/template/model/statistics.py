@@ -128,14 +128,7 @@ def _block_sum(grid, Y, Z, masses, light=None):
     z = Z[:, :dim]
     outer = (z * masses[:, None]).T @ z
     return np.concatenate(
-        [
-            [masses.sum()],
-            head,
-            cross.ravel(),
-            middle.ravel(),
-            masses @ z,
-            outer.ravel(),
-        ]
+        [[masses.sum()], head, cross.ravel(), middle.ravel(), masses @ z, outer.ravel()]
     )
 
 

@@ -8,7 +8,7 @@ from scipy.interpolate import BSpline
 
 from sktem.models import ImageGrid
 from sktem.template.kernels import field
-from sktem.template.kernels.field import displace, new_work, parts_of
+from sktem.template.kernels.field import displace, new_work
 from tests.oracles import for_python
 from tests.template.oracles import SHAPES, Dense, Pixels, grid_of
 
@@ -27,6 +27,16 @@ def displaced(grid, z, work):
 def in_space(grid, values):
     m0, m1, m2 = (int(getattr(grid.compiled, name)) for name in ("m0", "m1", "m2"))
     return values.reshape(-1, m0, m1, m2)
+
+
+def parts_of(grid):
+    """Return the kernels along three axes, (pixels, landmarks), and the positions."""
+    ends = [int(end) for end in (grid.K1, grid.K2, grid.positions)]
+    sizes = [int(size) for size in (grid.m0, grid.m1, grid.m2)]
+    K0, K1, K2, rest = np.split(grid.numbers, ends)
+    kernels = [K0.reshape(sizes[0], -1), K1.reshape(sizes[1], -1)]
+    kernels.append(K2.reshape(-1, sizes[2]).T)
+    return kernels, np.split(rest[: sum(sizes)], np.cumsum(sizes)[:-1])
 
 
 def kernels_of(grid):
