@@ -32,8 +32,10 @@ class Turns(NamedTuple):
     Attributes
     ----------
     tol : float
-        Change at which it ends: of variances, as a share of these, or of means, in
-        standard deviations of the errors.
+        Change of variances, as a share of these, at which regressions end it.
+    share : float
+        Autoregressions end it with a round that gains less than this share of all its
+        rounds: that is enough for EM, whose next M-step begins there.
     max_iter : int
         Rounds at most.
     held : float
@@ -45,6 +47,7 @@ class Turns(NamedTuple):
     """
 
     tol: float = 1e-10
+    share: float = 0.1
     max_iter: int = 200
     held: float = 1e-8
     rcond: float = 1e-12

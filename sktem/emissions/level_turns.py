@@ -58,35 +58,29 @@ class LevelTurns(NamedTuple):
         levels, coefficients, left : ndarray
             Those of this pass, and sums of squared errors by state.
         """
-        first = self.histories[:, 0]
-        mass = np.bincount(first, moments[:, 0, 0])
+        mass = np.bincount(self.histories[:, 0], moments[:, 0, 0])
         alive = left_alive(mass[:, None])[0][:, 0]
         left = _errors(self._about(moments, levels), coefficients)
-        best, least = (levels, coefficients, left), np.inf
-        # What a level is multiplied with: 1, and exog.
-        places = [0, *range(2 + self.order, 2 + self.order + len(self.shared))]
-        squares = moments[:, places, places].sum(axis=0)
-        sizes = np.sqrt(squares / max(squares[0], LEAST_VARIANCE))
+        best = levels, coefficients, left
+        first = least = mass @ np.log(variances) + (left / variances).sum()
         for _ in range(TURNS.max_iter):
-            before = levels
-            levels = self._means(moments, before, coefficients, variances)
+            levels = self._means(moments, levels, coefficients, variances)
             about = self._about(moments, levels)
             if not np.isfinite(about).all():
                 break
             coefficients = self._coefficients(about, variances)
-            left, short = _errors(about, coefficients), 0.0
+            left = _errors(about, coefficients)
             if self.switching_variance:
                 estimates = left / np.where(alive, mass, 1.0) + self.reg_covar
                 variances = np.where(
                     alive, np.maximum(estimates, LEAST_VARIANCE), variances
                 )
-                short = mass @ np.log(variances)
-            short += (left / variances).sum()
+            short = mass @ np.log(variances) + (left / variances).sum()
             if not short < least:  # of rounding errors, where a mean is open
                 break
-            best, least = (levels, coefficients, left), short
-            moved = np.abs(levels - before) * sizes
-            if (moved <= TURNS.tol * np.sqrt(variances)[:, None]).all():
+            gain, least = least - short, short
+            best = levels, coefficients, left
+            if gain < TURNS.share * (first - short):
                 break
         return best
 
