@@ -294,6 +294,11 @@ class Autoregression(LaggedEmission):
             np.where(alive[..., None], by_exog, before[..., 1:]),
         )
 
+    def collapses_on(self, params):
+        """Return the rows on which an autoregression about a mean has no errors."""
+        rows = super().collapses_on(params)
+        return rows + 1 + len(self.exog) if rows else 0
+
     def project(self, s, params=None):
         """Return feasible moments."""
         if params is None:

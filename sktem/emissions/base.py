@@ -451,6 +451,21 @@ class Emission(BaseEstimator, ABC):
         """
         return int(getattr(params, "degenerate", 0))
 
+    def collapses_on(self, params: Any) -> int:
+        """Return on how many rows the density of a state has no bound; here on none.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+
+        Returns
+        -------
+        int
+            The number, 0 where densities have a bound.
+        """
+        return 0
+
     def spreads(self, params: Any) -> list[Spread]:
         """Return covariances that may be hardly more than ``reg_covar``; here none.
 

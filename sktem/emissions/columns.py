@@ -276,6 +276,10 @@ class Columns(Emission):
         """Return how many states of blocks were floored or kept."""
         return sum(e.degeneracies(block) for e, _, block in self.parts(params))
 
+    def collapses_on(self, params):
+        """Return the rows on which a block collapses, the most of all."""
+        return max(e.collapses_on(block) for e, _, block in self.parts(params))
+
     def spreads(self, params):
         """Return the covariances of the blocks."""
         return [

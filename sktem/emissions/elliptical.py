@@ -72,6 +72,11 @@ class Elliptical(Emission):
         """Raise ValueError for values whose squares overflow."""
         check_magnitude(X)
 
+    def collapses_on(self, params):
+        """Return the rows that leave a covariance of its own without a direction."""
+        own = {"full": params.means.shape[1], "diag": 1, "spherical": 1}
+        return own.get(self.covariance_type, 0)
+
     def expected(self, X, R, params):
         """Return rows with missing values replaced by conditional means."""
         return fill_means(self.covariance_type, X, R, params)

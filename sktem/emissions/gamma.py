@@ -110,6 +110,10 @@ class Gamma(IndependentColumns):
         narrow = (shapes > 0.99 * LARGEST_SHAPE).any(axis=1)
         return GammaParams(shapes, scales, degenerate + int(narrow.sum()))
 
+    def collapses_on(self, params):
+        """Return 1: a state of one row has no spread."""
+        return 1
+
     def project(self, s, params=None):
         """Return non-negative masses and sums, and logarithms below those of means."""
         mass, sums, logs = np.split(s, 3)

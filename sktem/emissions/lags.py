@@ -194,6 +194,10 @@ class LaggedEmission(Emission):
         variances = np.maximum(variances + self.reg_covar, LEAST_VARIANCE)
         return np.where(alive | (not self.switching_variance), variances, before)
 
+    def collapses_on(self, params):
+        """Return the rows on which a regression has no errors."""
+        return params.coefficients.shape[2] if self.switching_variance else 0
+
     def spreads(self, params):
         """Return the variances of the errors, as those of columns about zero."""
         zeros = np.zeros_like(params.variances)

@@ -72,6 +72,10 @@ class LogNormal(Emission):
         """Return statistics with non-negative masses and covariances."""
         return self._logarithms.project(s, params)
 
+    def collapses_on(self, params):
+        """Return the rows on which the covariances of the logarithms collapse."""
+        return self._logarithms.collapses_on(params)
+
     def spreads(self, params):
         """Return the covariances of the logarithms."""
         return self._logarithms.spreads(params)

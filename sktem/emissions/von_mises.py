@@ -135,6 +135,10 @@ class VonMises(IndependentColumns):
         sines = R @ (lengths * np.sin(params.directions))
         return np.where(np.isnan(X), np.arctan2(sines, cosines), X)
 
+    def collapses_on(self, params):
+        """Return 1: a state of one row has no spread."""
+        return 1
+
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         return rng.vonmises(params.directions[states], params.concentrations[states])

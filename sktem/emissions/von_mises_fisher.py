@@ -200,6 +200,10 @@ class VonMisesFisher(Emission):
             filled[row, holes] = radii[row] * direction
         return filled
 
+    def collapses_on(self, params):
+        """Return 1: a state of one row has no spread."""
+        return 1
+
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         X = np.empty((len(states), params.directions.shape[1]))

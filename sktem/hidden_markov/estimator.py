@@ -67,6 +67,7 @@ from sktem.hidden_markov.information import standard_errors
 from sktem.hidden_markov.long_sequence import LongSequence
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.settings import SequenceSettings
+from sktem.hidden_markov.start import Search
 from sktem.hidden_markov.state_search import (
     check_n_states,
     criterion,
@@ -423,7 +424,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             run_seed = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
             generators = spawn_generators(run_seed)
             if begun is None:
-                searched.append(given.best(model, X, generators.initialisation))
+                # A second round of starts is the same to all runs.
+                search = Search(most_further=0) if progress.start else Search()
+                rng = generators.initialisation
+                searched.append(given.best(model, X, rng, search))
             params = searched[-1].params if begun is None else begun.params
             model.set_params(start=params)
             return RunState(params, generators)

@@ -33,6 +33,8 @@ class Suspicion(NamedTuple):
     ----------
     least_rows : float
         Rows that a state should account for.
+    beyond : float
+        Rows by which it should exceed those on which its density collapses.
     likeness : float
         Difference of parameters over their size, up to which states are copies.
     least_curvature : float
@@ -43,14 +45,13 @@ class Suspicion(NamedTuple):
     """
 
     least_rows: float = 1.0
+    beyond: float = 1.5
     likeness: float = 1e-3
     least_curvature: float = 0.1
     sample: int = 4096
 
 
 SUSPICION = Suspicion()
-#: Structures in which each state has a covariance of its own.
-OWN = ("full", "diag", "spherical")
 
 
 def rows_of_states(model, s, n_sequences) -> np.ndarray:
@@ -62,14 +63,12 @@ def rows_of_states(model, s, n_sequences) -> np.ndarray:
 
 
 def short_of_rows(model, params, s, n_sequences) -> np.ndarray:
-    """Return the states that have no more rows than a covariance takes to collapse."""
+    """Return the states that have no more rows than a density takes to collapse."""
     rows = rows_of_states(model, s, n_sequences)
-    least = SUSPICION.least_rows
-    kind = getattr(model.emission, "covariance_type", None)
-    separate = kind in OWN and model.emission_of_state is None
-    if separate and not (model.fixed_emission or "covariances" in model.held):
-        least = (params.means.shape[1] if kind == "full" else 1) + 1.5
-    return np.flatnonzero(rows < least)
+    on = 0 if "covariances" in model.held else model.emission.collapses_on(params)
+    if model.fixed_emission or model.emission_of_state is not None or not on:
+        return np.flatnonzero(rows < SUSPICION.least_rows)
+    return np.flatnonzero(rows < on + SUSPICION.beyond)
 
 
 def warn_of_search(start) -> None:

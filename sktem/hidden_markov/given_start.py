@@ -11,7 +11,7 @@ from sktem.choices import check_names
 from sktem.emissions.covariances import COVARIANCES
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.segment_chain import SegmentParams, staying
-from sktem.hidden_markov.start import Start, best_start
+from sktem.hidden_markov.start import Search, Start, best_start
 from sktem.hidden_markov.stationary import joined_states, stationary
 
 __all__ = ["GivenStart", "probabilities_of"]
@@ -42,11 +42,11 @@ class GivenStart(NamedTuple):
         parts = self[1:] if is_stationary else self
         return all(part is not None for part in parts)
 
-    def best(self, model, X, rng) -> Start:
+    def best(self, model, X, rng, search: Search) -> Start:
         """Return where a fit starts: with these values, and the best of the others."""
         complete = self.is_complete(model.chain.is_stationary)
         impose = partial(self.imposed, model)
-        start = best_start(model, X, impose, rng, complete=complete)
+        start = best_start(model, X, impose, rng, search, complete)
         known = X.in_memory and X.labels is not None
         if known or any(part is not None for part in self):
             _check_possible(model, X, start.params)

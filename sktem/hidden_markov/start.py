@@ -108,7 +108,7 @@ def plain_chain(n_states, persistence=10.0) -> ChainParams:
     return ChainParams(np.full(K, 1.0 / K), transitions)
 
 
-def best_start(model, X, impose, rng, search=None, complete=False):
+def best_start(model, X, impose, rng, search, complete=False):
     """Return the start from which short runs of EM have got furthest.
 
     Runs that are behind are given up at each stage, and runs that have met are one. Of
@@ -125,7 +125,7 @@ def best_start(model, X, impose, rng, search=None, complete=False):
         Puts what the user has given in the place of parameters.
     rng : numpy.random.Generator
         Random numbers.
-    search : Search or None, default=None
+    search : Search
         Settings.
     complete : bool, default=False
         Whether all parameters are given, so that there is nothing to search.
@@ -135,7 +135,6 @@ def best_start(model, X, impose, rng, search=None, complete=False):
     Start
         The start, and how sure it is.
     """
-    search = Search() if search is None else search
     plain = model.chain.plain
     if plain is not None:
         # States are looked for without durations or covariates, which takes less time.
@@ -155,6 +154,8 @@ def best_start(model, X, impose, rng, search=None, complete=False):
         points = model.emission.points(few.X)
         windows = _windows_of(points, few, search)
         starts = list(_from_k_means(model, few, points, windows, search, rng))
+        turns = np.arange(few.n_rows) - np.repeat(few.offsets[:-1], few.lengths)
+        starts.append(_from_clusters(model, few, turns % model.chain.n_states))
         starts += _from_random_rows(model, few, windows, search.random, rng)
     starts = [impose(start) for start in starts]
     _check_densities(model, few, starts[0])
