@@ -144,7 +144,7 @@ class SeriesColumns(NamedTuple):
         if table is not None:
             source, table = table.read(source, self.features), table.of_codes()
         columns = np.array(self.features), np.array(self.covariates, int)
-        what = BlockReader(*columns, reader.emission, table)
+        what = BlockReader(*columns, reader.emission, table, reader.names)
         if self.groups is not None:
             roles = SeriesRoles(self.groups, what)
             return sequence_blocks(source, roles, allow_nan=True)

@@ -11,6 +11,7 @@ __all__ = [
     "checked_covariates",
     "future_covariates_of",
     "future_exog_of",
+    "names_of_covariates",
     "without_covariates",
 ]
 
@@ -32,11 +33,7 @@ def without_covariates(X, covariates):
     covariates : array-like or None
         The values, those of a list of sequences in one array.
     """
-    names = [covariates] if isinstance(covariates, str) else covariates
-    by_name = isinstance(names, (list, tuple)) and all(
-        isinstance(name, str) for name in names
-    )
-    if by_name and len(names):
+    if (names := names_of_covariates(covariates)) is not None:
         if isinstance(X, (list, tuple)):
             parts = [without_covariates(part, names) for part in X]
             return [part for part, _ in parts], np.concatenate([z for _, z in parts])
@@ -59,6 +56,14 @@ def without_covariates(X, covariates):
         parts = [_columns(block) for block in covariates]
         covariates = np.concatenate(parts)
     return X, covariates
+
+
+def names_of_covariates(covariates) -> list | None:
+    """Return the names that covariates are, None of values."""
+    names = [covariates] if isinstance(covariates, str) else covariates
+    is_list = isinstance(names, (list, tuple)) and len(names) > 0
+    by_name = is_list and all(isinstance(name, str) for name in names)
+    return list(names) if by_name else None
 
 
 def _columns(values) -> np.ndarray:
@@ -106,9 +111,10 @@ def checked_covariates(covariates, n_rows, n_columns=None, name="covariates"):
     return values
 
 
-def future_covariates_of(values, n_sequences, steps, n_columns) -> np.ndarray | None:
+def future_covariates_of(
+    values, n_sequences, steps, n_columns, name="future_covariates"
+) -> np.ndarray | None:
     """Return the covariates of rows to come, (steps, n_sequences, n_columns)."""
-    name = "future_covariates"
     if values is not None:
         values = _of_steps(values, n_sequences, steps, n_columns, name)
     covariates = checked_covariates(values, steps * n_sequences, n_columns, name)
@@ -124,11 +130,8 @@ def future_exog_of(values, n_sequences, steps, emission) -> np.ndarray | None:
             "future_exog is of a Regression with exog, or an Autoregression; the "
             f"emission is {emission!r}"
         )
-    name, count = "future_exog", len(emission.exog)
-    values = _of_steps(values, n_sequences, steps, count, name)
-    return check_array(values, dtype=np.float64, input_name=name).reshape(
-        steps, n_sequences, count
-    )
+    count = len(emission.exog)
+    return future_covariates_of(values, n_sequences, steps, count, "future_exog")
 
 
 def _of_steps(values, n_sequences, steps, n_columns, name):

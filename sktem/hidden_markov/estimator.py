@@ -45,6 +45,7 @@ from sktem.hidden_markov.covariates import (
     checked_covariates,
     future_covariates_of,
     future_exog_of,
+    names_of_covariates,
     without_covariates,
 )
 from sktem.hidden_markov.durations import warn_of_cut
@@ -67,7 +68,7 @@ from sktem.hidden_markov.information import standard_errors
 from sktem.hidden_markov.long_sequence import LongSequence
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.settings import SequenceSettings
-from sktem.hidden_markov.start import Search
+from sktem.hidden_markov.start import SEARCH
 from sktem.hidden_markov.state_search import (
     check_n_states,
     criterion,
@@ -386,7 +387,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             column has values that the emission cannot produce.
         """
         self._check_parameters()
-        source = source_of(X)
+        source, covariate_names = source_of(X), names_of_covariates(covariates)
         if source is None:
             X, covariates = without_covariates(X, covariates)
         warm, before = self.warm_start and hasattr(self, "emission_params_"), {}
@@ -425,9 +426,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             generators = spawn_generators(run_seed)
             if begun is None:
                 # A second round of starts is the same to all runs.
-                search = Search(most_further=0) if progress.start else Search()
-                rng = generators.initialisation
-                searched.append(given.best(model, X, rng, search))
+                search = SEARCH._replace(most_further=0) if progress.start else SEARCH
+                searched.append(given.best(model, X, generators.initialisation, search))
             params = searched[-1].params if begun is None else begun.params
             model.set_params(start=params)
             return RunState(params, generators)
@@ -445,7 +445,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         if self.durations is not None:
             warn_of_cut(state.params.chain, X.row_counts.max(initial=0))
         if n_covariates_of(X):
-            warn_of_covariates(model, state)
+            warn_of_covariates(model, state, covariate_names)
         return self
 
     @undone_if_refused

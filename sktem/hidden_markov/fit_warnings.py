@@ -9,6 +9,7 @@ import numpy as np
 
 from sktem.emissions.scarcity import doubt_of_labels
 from sktem.emissions.spread import doubt_of_covariances
+from sktem.emissions.wording import AboutColumns
 from sktem.estimators.fit_warnings import warn_of_parameters, warn_user
 from sktem.exceptions import FitWarning
 
@@ -64,11 +65,11 @@ def rows_of_states(model, s, n_sequences) -> np.ndarray:
 
 def short_of_rows(model, params, s, n_sequences) -> np.ndarray:
     """Return the states that have no more rows than a density takes to collapse."""
-    rows = rows_of_states(model, s, n_sequences)
-    on = 0 if "covariances" in model.held else model.emission.collapses_on(params)
-    if model.fixed_emission or model.emission_of_state is not None or not on:
-        return np.flatnonzero(rows < SUSPICION.least_rows)
-    return np.flatnonzero(rows < on + SUSPICION.beyond)
+    is_held = model.fixed_emission or "covariances" in model.held
+    is_open = not is_held and model.emission_of_state is None
+    on = model.emission.collapses_on(params) if is_open else 0
+    least = on + SUSPICION.beyond if on else SUSPICION.least_rows
+    return np.flatnonzero(rows_of_states(model, s, n_sequences) < least)
 
 
 def warn_of_search(start) -> None:
@@ -118,7 +119,7 @@ def warn_of_states(model, params, state, X, names=None) -> None:
         warn_of_parameters(model.n_parameters(params, X.shape[1]), n_rows)
 
 
-def warn_of_covariates(model, state) -> None:
+def warn_of_covariates(model, state, names=None) -> None:
     """Warn of covariates that say with certainty when a state is left or entered."""
     s = state.returned
     if s is None or "transitions" in model.chain.fixed:
@@ -130,13 +131,16 @@ def warn_of_covariates(model, state) -> None:
     flat &= happens[:, :, None] & (happens.sum(axis=1) > 1)[:, None, None]
     flat &= model.chain.scale.reach > 0
     if flat.any():
-        i, j, c = np.argwhere(flat)[0].tolist()
-        warn_user(
-            f"Covariate {c} nearly says with certainty whether state {i} is followed "
-            f"by state {j}: the coefficient has no finite optimum, and grows with the "
-            "passes. Leave the covariate out, or read only its sign.",
-            StateWarning,
+        # Others are flat too where one says it.
+        sizes = np.abs(state.params.chain.slopes) * model.chain.scale.spread * flat
+        i, j, c = map(int, np.unravel_index(sizes.argmax(), flat.shape))
+        doubt = AboutColumns(
+            f"Covariate {{columns}} nearly says with certainty whether state {i} is "
+            f"followed by state {j}: the coefficient has no finite optimum, and grows "
+            "with the passes. Leave the covariate out, or read only its sign.",
+            [c],
         )
+        warn_user(doubt.worded(names), StateWarning)
 
 
 def _doubt_of_emission(model, params, s, X):

@@ -172,14 +172,12 @@ class FittedSequences(NamedTuple):
         for k in range(steps):
             now = now @ A[k] if A[k].ndim == 2 else np.einsum("si,sij->sj", now, A[k])
             probabilities[:, k] = now @ of_state
-        emission, draws = self.model.emission, []
-        if not n_draws:
-            width = emission.n_columns(X.X.shape[1])
-            return Forecast(probabilities, np.empty((0, len(X), steps, width)))
+        emission = self.model.emission
+        draws = np.empty((n_draws, len(X), steps, emission.n_columns(X.X.shape[1])))
+        is_lagged = n_draws and (emission.order or exog is not None)
         last_rows = X.X[X.offsets[1:] - 1]
-        is_lagged = emission.order or exog is not None
         before = emission.rows_before(last_rows) if is_lagged else None
-        for _ in range(n_draws):
+        for drawn in draws:
             states, past, rows = draw_indices(last, rng), before, []
             for k in range(steps):
                 rest = () if A[k].ndim == 2 else (np.arange(len(X)),)
@@ -191,8 +189,8 @@ class FittedSequences(NamedTuple):
                     row = emission.with_exog(y, exog[k])
                 rows.append(row)
                 past = emission.moved_on(past, y, row) if is_lagged else None
-            draws.append(np.stack(rows, axis=1))
-        return Forecast(probabilities, np.array(draws))
+            drawn[:] = np.stack(rows, axis=1)
+        return Forecast(probabilities, draws)
 
     def impute(self, X, method, rng) -> np.ndarray:
         """Return rows with missing values replaced by means, modes or draws."""

@@ -13,6 +13,7 @@ from sktem.emissions.labels import label_places
 from sktem.emissions.names import emission_named
 from sktem.emissions.observed import check_counts, check_observed
 from sktem.emissions.tables import Table, is_frame, label_columns
+from sktem.emissions.wording import ColumnError
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.validation import without_mask
 
@@ -37,10 +38,13 @@ class TableReader:
         What is observed given a state, with indices of columns.
     table : Table or None
         How labels become numbers, None for rows of numbers.
+    names : list or None
+        Names of the columns, None without any.
     """
 
     emission: Emission
     table: Table | None = None
+    names: list | None = None
 
     @classmethod
     def of(cls, X, emission, emission_init=None) -> TableReader:
@@ -50,7 +54,8 @@ class TableReader:
             X = X if is_frame(X) else without_mask(X)
             if len(X.shape) == 2 and min(X.shape):
                 table = Table(X, emission)
-        return cls._with_declared(table, emission, emission_init)
+        names = list(X.columns) if is_frame(X) else None
+        return cls._with_declared(table, emission, emission_init, names)
 
     @classmethod
     def of_blocks(cls, source, features, emission, emission_init=None) -> TableReader:
@@ -58,20 +63,21 @@ class TableReader:
         table = None
         if _needs_table(emission) or label_places(source, features):
             table = Table.of_rows(source, emission, features)
-        return cls._with_declared(table, emission, emission_init)
+        names = source.names and [source.names[j] for j in features]
+        return cls._with_declared(table, emission, emission_init, names)
 
     @classmethod
-    def _with_declared(cls, table, emission, given):
+    def _with_declared(cls, table, emission, given, names):
         """Return a reader that knows the codes of probabilities to begin with."""
         if table is None:
-            return cls(emission_named(emission))
+            return cls(emission_named(emission), None, names)
         p = np.asarray(given.get("probabilities", 0) if isinstance(given, dict) else 0)
         if p.ndim == 3 and isinstance(table.emission, Categorical):
             L, some = p.shape[2], np.any(p != 0, axis=0)
             counts = L - some[:, ::-1].argmax(axis=1)
             # Columns with fewer codes than others end with zeros.
             table.declare(counts if counts.max() == L else np.full(len(counts), L))
-        return cls(table.emission, table)
+        return cls(table.emission, table, names)
 
     @property
     def categories(self) -> dict:
@@ -92,7 +98,7 @@ class TableReader:
 
     def sequences(self, rows, offsets, states=None, covariates=None):
         """Return sequences of checked rows."""
-        (self.table.check_rows if self.table else self.emission.check)(rows)
+        _check_rows(self.emission, rows, self.names)
         if self.emission.order:
             rows = self.emission.with_lags(rows, offsets)
         return ObservedSequences(offsets, rows, states, covariates)
@@ -126,12 +132,15 @@ class BlockReader(NamedTuple):
         What is observed given a state.
     table : Table or None, default=None
         How labels of features become numbers.
+    names : list or None, default=None
+        Names of the features.
     """
 
     features: np.ndarray
     covariates: np.ndarray
     emission: Emission
     table: Table | None = None
+    names: list | None = None
 
     def observed(self, block) -> np.ndarray:
         """Return the features, with codes for labels."""
@@ -144,7 +153,7 @@ class BlockReader(NamedTuple):
 
     def moments(self, X, Z) -> tuple:
         """Return moments of covariates, and counts of observed features, checked."""
-        (self.table.check_rows if self.table else self.emission.check)(X)
+        _check_rows(self.emission, X, self.names)
         if np.isnan(Z).any():
             raise ValueError("Input covariates contains NaN.")
         n_observed = np.count_nonzero(~np.isnan(X), axis=0)
@@ -156,6 +165,14 @@ class BlockReader(NamedTuple):
         low, high, sums, counts = (np.array(x) for x in zip(*moments, strict=True))
         ranges = low.min(axis=0), high.max(axis=0), sums.sum(axis=0)
         return {"covariate_range": ranges, "n_observed": counts.sum(axis=0)}
+
+
+def _check_rows(emission, rows, names) -> None:
+    """Raise for values that an emission cannot have, with the name of their column."""
+    try:
+        emission.check(rows)
+    except ColumnError as error:
+        raise error.named(names) from None
 
 
 def _needs_table(emission):

@@ -11,7 +11,7 @@ from sktem.choices import check_names
 from sktem.emissions.covariances import COVARIANCES
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.segment_chain import SegmentParams, staying
-from sktem.hidden_markov.start import Search, Start, best_start
+from sktem.hidden_markov.start import SEARCH, Search, Start, best_start
 from sktem.hidden_markov.stationary import joined_states, stationary
 
 __all__ = ["GivenStart", "probabilities_of"]
@@ -42,7 +42,7 @@ class GivenStart(NamedTuple):
         parts = self[1:] if is_stationary else self
         return all(part is not None for part in parts)
 
-    def best(self, model, X, rng, search: Search) -> Start:
+    def best(self, model, X, rng, search: Search = SEARCH) -> Start:
         """Return where a fit starts: with these values, and the best of the others."""
         complete = self.is_complete(model.chain.is_stationary)
         impose = partial(self.imposed, model)

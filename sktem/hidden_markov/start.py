@@ -14,7 +14,7 @@ from sktem.hidden_markov.long_sequence import LongSequence
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
 
-__all__ = ["Search", "best_start", "plain_chain"]
+__all__ = ["SEARCH", "Search", "best_start"]
 
 
 class Search(NamedTuple):
@@ -54,6 +54,9 @@ class Search(NamedTuple):
     def further(self, n_rows) -> int:
         """Return the number of random starts of a second round on some rows."""
         return min(self.most_further, self.random * (self.most_rows // n_rows - 1))
+
+
+SEARCH = Search()
 
 
 class Run(NamedTuple):
@@ -97,15 +100,6 @@ class Start(NamedTuple):
     params: HiddenMarkovParams
     lead: float = 0.0
     n_runs: int = 1
-
-
-def plain_chain(n_states, persistence=10.0) -> ChainParams:
-    """Return a chain that stays in a state for a while, and goes to any other."""
-    K = n_states
-    stay = 1.0 if K == 1 else 1.0 - 1.0 / persistence
-    transitions = np.full((K, K), (1.0 - stay) / max(K - 1, 1))
-    np.fill_diagonal(transitions, stay)
-    return ChainParams(np.full(K, 1.0 / K), transitions)
 
 
 def best_start(model, X, impose, rng, search, complete=False):
@@ -202,13 +196,10 @@ def _few_sequences(X, most, rng):
     n_pieces = 4
     size = most // n_pieces
     firsts = np.linspace(0, few.n_rows - size, n_pieces).astype(int)
-    rows = np.concatenate([np.arange(first, first + size) for first in firsts])
-    sequence = np.repeat(np.arange(len(few)), few.lengths)[rows]
-    new = np.flatnonzero((np.diff(rows) != 1) | (np.diff(sequence) != 0)) + 1
-    offsets = np.concatenate([[0], new, [len(rows)]])
-    labels = None if few.labels is None else few.labels[rows]
-    covariates = None if few.covariates is None else few.covariates[rows]
-    return ObservedSequences(offsets, few.X[rows], labels, covariates)
+    cuts = np.unique(np.concatenate([few.offsets, firsts, firsts + size]))
+    pieces = ObservedSequences(cuts, few.X, few.labels, few.covariates)
+    last = firsts[np.searchsorted(firsts, cuts[:-1], side="right") - 1]
+    return pieces[np.flatnonzero(cuts[:-1] < last + size)]
 
 
 def _compared(model, X, starts, search):
@@ -287,16 +278,14 @@ def _from_random_rows(model, X, windows, n_starts, rng):
 
 def _windows(values, X, size):
     """Return means and deviations of windows about each row, within sequences."""
-    totals = np.concatenate([np.zeros((1, values.shape[1])), values.cumsum(axis=0)])
-    squares = np.concatenate(
-        [np.zeros((1, values.shape[1])), (values**2).cumsum(axis=0)]
-    )
+    both = np.hstack([values, values**2])
+    totals = np.vstack([np.zeros((1, both.shape[1])), both.cumsum(axis=0)])
     rows = np.arange(len(values))
     low = np.maximum(rows - size // 2, np.repeat(X.offsets[:-1], X.lengths))
     high = np.minimum(rows + size // 2 + 1, np.repeat(X.offsets[1:], X.lengths))
     count = (high - low)[:, None]
-    means = (totals[high] - totals[low]) / count
-    variances = np.maximum((squares[high] - squares[low]) / count - means**2, 0.0)
+    means, squares = np.hsplit((totals[high] - totals[low]) / count, 2)
+    variances = np.maximum(squares - means**2, 0.0)
     features = np.concatenate([means, np.sqrt(variances)], axis=1)
     spread = features.std(axis=0)
     return features / np.where(spread > 0, spread, 1.0)
@@ -317,11 +306,8 @@ def _from_clusters(model, X, labels):
     R = np.full((X.n_rows, K), 0.01 / K)
     R[np.arange(X.n_rows), labels] += 0.99
     emission = model.emission.start(X.X, model.by_emission(R))
-    plain = plain_chain(K)
     count = model.chain.of_states(labels, X, None).sum(axis=0)
     pairs = count[K : K + K * K].reshape(K, K) + 1.0
     start = count[:K] + 1.0
     chain = ChainParams(start / start.sum(), pairs / pairs.sum(axis=1, keepdims=True))
-    if K == 1:
-        chain = plain
     return HiddenMarkovParams(chain, emission)

@@ -13,7 +13,6 @@ from sktem.hidden_markov.given import TableReader
 from sktem.hidden_markov.model import SequenceModel
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.settings import SequenceSettings
-from sktem.hidden_markov.start import Search
 from sktem.loop.drift import BatchLikelihoods
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import StreamState
@@ -112,7 +111,7 @@ class SequenceStream(StreamRunner):
         self.model = self.sequences.model(X, sample_weight, self.begun)
         if self.begun is None:
             given = self.sequences.given
-            params = given.best(self.model, X, generators.initialisation, Search()).params
+            params = given.best(self.model, X, generators.initialisation).params
         else:
             params = self.begun.params
             s, _ = self.model.expected_statistics(X, params, sample_weight)

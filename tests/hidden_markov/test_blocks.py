@@ -120,6 +120,7 @@ def test_weights_and_rows_before(small_blocks, tmp_path):
 
 
 @quiet
+@pytest.mark.filterwarnings("ignore:Only one of")  # the labels repeat every four rows
 @pytest.mark.parametrize("source", [parquet, partitions])
 @pytest.mark.parametrize("labels", [[7, 7, -2, np.nan], ["wet", "wet", "dry", None]])
 def test_labels_and_names_of_columns(source, labels, small_blocks, tmp_path):

@@ -376,3 +376,21 @@ def test_refits_and_separation():
         HiddenMarkovModel(2, emission=Gaussian(), random_state=0).fit(
             rows, covariates=noise
         )
+
+
+@pytest.mark.parametrize("form", ["names", "values"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_covariate_that_says_it_is_named(form, seed):
+    rng = np.random.default_rng(seed)
+    states = np.arange(200) // 20 % 2
+    X = pd.DataFrame({"x": rng.normal(size=200) + 6.0 * states})
+    X["calm"], X["sure"] = rng.normal(size=200), np.append(0, np.diff(states))
+    rows, given, named = X, ["calm", "sure"], "'sure'"
+    if form == "values":
+        rows, given, named = X[["x"]], X[given].to_numpy(), "1"
+    hmm = HiddenMarkovModel(2, random_state=seed)
+    with pytest.warns(StateWarning, match=f"Covariate {named} nearly says"):
+        hmm.fit(rows, covariates=given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StateWarning)
+        hmm.fit(X[["x"]], covariates=X["calm"].to_numpy())

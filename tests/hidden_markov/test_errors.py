@@ -1,6 +1,7 @@
 """What hidden Markov models refuse, and in which words."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sktem import HiddenMarkovModel, StochasticEMMixture
@@ -125,3 +126,22 @@ def test_rows_before_where_there_are_none(emission):
         StochasticEMMixture(2, emission=emission).fit(rows)
     with pytest.raises(ValueError, match="needs a number of states"):
         HiddenMarkovModel("auto").partial_fit(rows)
+
+
+@pytest.mark.parametrize("where", ["frame", "frames", "file", "groups"])
+def test_columns_are_named(where, tmp_path):
+    """By index in a table without names."""
+    table = pd.DataFrame({"day": 1, "rain": RNG.gamma(2.0, size=60), "heat": X[:, 0]})
+    rows, options = table[["rain", "heat"]], {}
+    if where == "groups":
+        rows, options = table, {"groups": "day"}
+    if where == "frames":
+        rows = [rows[:30], rows[30:]]
+    if where == "file":
+        table.to_parquet(tmp_path / "rows.parquet")
+        rows, options = str(tmp_path / "rows.parquet"), {"groups": "day"}
+    hmm = HiddenMarkovModel(2, emission="gamma")
+    with pytest.raises(ValueError, match="positive values; column 'heat' has -"):
+        hmm.fit(rows, **options)
+    with pytest.raises(ValueError, match="positive values; column 1 has -"):
+        hmm.fit(table[["rain", "heat"]].to_numpy())
