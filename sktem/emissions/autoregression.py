@@ -295,7 +295,7 @@ class Autoregression(LaggedEmission):
         )
 
     def collapses_on(self, params):
-        """Return the rows on which an autoregression about a mean has no errors."""
+        """Return the number of rows that a mean and coefficients fit exactly."""
         rows = super().collapses_on(params)
         return rows + 1 + len(self.exog) if rows else 0
 

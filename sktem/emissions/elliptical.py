@@ -73,7 +73,7 @@ class Elliptical(Emission):
         check_magnitude(X)
 
     def collapses_on(self, params):
-        """Return the rows that leave a covariance of its own without a direction."""
+        """Return the number of rows on which a covariance of one state collapses."""
         own = {"full": params.means.shape[1], "diag": 1, "spherical": 1}
         return own.get(self.covariance_type, 0)
 

@@ -195,7 +195,7 @@ class LaggedEmission(Emission):
         return np.where(alive | (not self.switching_variance), variances, before)
 
     def collapses_on(self, params):
-        """Return the rows on which a regression has no errors."""
+        """Return the number of rows that a regression fits exactly."""
         return params.coefficients.shape[2] if self.switching_variance else 0
 
     def spreads(self, params):

@@ -425,7 +425,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             run_seed = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
             generators = spawn_generators(run_seed)
             if begun is None:
-                # A second round of starts is the same to all runs.
+                # All runs share the second round of starts, in the search of the first.
                 search = SEARCH._replace(most_further=0) if progress.start else SEARCH
                 searched.append(given.best(model, X, generators.initialisation, search))
             params = searched[-1].params if begun is None else begun.params

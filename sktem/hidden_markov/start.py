@@ -148,6 +148,7 @@ def best_start(model, X, impose, rng, search, complete=False):
         points = model.emission.points(few.X)
         windows = _windows_of(points, few, search)
         starts = list(_from_k_means(model, few, points, windows, search, rng))
+        # Seasons, say, take turns: clusters need not show them.
         turns = np.arange(few.n_rows) - np.repeat(few.offsets[:-1], few.lengths)
         starts.append(_from_clusters(model, few, turns % model.chain.n_states))
         starts += _from_random_rows(model, few, windows, search.random, rng)
