@@ -68,10 +68,10 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
 
     ``y_i ~ Poisson(exp(z_i))`` with ``z_i ~ N(alpha + x_i beta, sigma^2)``: a row that
     does not fit moves its own z instead of the coefficients. Features are centred and
-    scaled internally. With "exact" moments and a positive ``tol``, Newton steps on the
-    marginal likelihood precede the solver and follow it, so that the result is the
-    maximum of the marginal likelihood. Counts without overdispersion get a ``sigma_``
-    close to zero and the coefficients of a Poisson regression.
+    scaled internally. With a positive ``tol``, Newton steps on the marginal likelihood
+    follow the solver, and with "exact" moments also precede it, so that the result is
+    the maximum of the marginal likelihood. Counts without overdispersion get a
+    ``sigma_`` close to zero and the coefficients of a Poisson regression.
 
     Parameters
     ----------
@@ -119,10 +119,9 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     n_iter_ : int
         Passes over the data.
     converged_ : bool
-        Whether the maximum has been reached, judged by the gain of a Newton step with
-        "exact" moments, else by the progress of the solver. False, with a warning, if
-        there is no maximum because features separate rows that have only counts of
-        zero.
+        Whether the maximum has been reached, judged by the gain of a Newton step.
+        False, with a warning, if there is no maximum because features separate rows
+        that have only counts of zero.
     n_features_in_ : int
         Number of features.
 
@@ -241,12 +240,12 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         settings = self._settings(model, len(rows))
         weights = np.ones(len(rows)) if sample_weight is None else sample_weight
 
-        climbs = settings.tol > 0 and settings.sampler.deterministic
+        climbs = settings.tol > 0
 
         def new_run(progress):
             generators = spawn_generators(self.random_state)
             start = best_start(rows, weights)
-            if climbs:
+            if climbs and settings.sampler.deterministic:
                 start = ascend(rows, start, weights)[0]
             return ScaledState(start, generators, scaling=scaling)
 
