@@ -64,7 +64,9 @@ class Responses(CompartmentModel):
         CMT of the model's prediction that is used as c.
     n_nodes : int, default=8
         Number of Gauss-Legendre nodes between two records or doses, with which hazards
-        are integrated.
+        are integrated. Where the risk begins (at time 0, and after a record of this
+        kind), there are twice as many, which crowd at the beginning, so that a hazard
+        may be infinite there (Weibull's with a shape below 1).
 
     Attributes
     ----------
@@ -260,10 +262,14 @@ def _with_nodes(records, kinds, driver, n_nodes, arrivals) -> Nodes:
     n, columns = len(records), records.columns
     kind, observed = np.maximum(columns["CMT"], 1), columns["EVID"] == 0
     ends = observed & np.isin(kind, hazards)
-    owner, from_, until = _intervals(records, ends, arrivals)
-    unit, weight = np.polynomial.legendre.leggauss(n_nodes)
-    length = until - from_
-    times = from_[:, None] + length[:, None] * (1 + unit) / 2
+    owner, from_, until, is_fresh = _intervals(records, ends, arrivals)
+    units, unit_weights = _rules(n_nodes)
+    owner, from_, length, rule = (
+        np.repeat(values, 1 + is_fresh)
+        for values in (owner, from_, until - from_, is_fresh.astype(int))
+    )
+    rule[np.flatnonzero(rule)[1::2]] = 2
+    times = from_[:, None] + length[:, None] * units[rule]
     counts = 1 + n_nodes * np.bincount(owner, minlength=n)
     source = np.repeat(np.arange(n), counts)
     place = np.cumsum(counts) - 1
@@ -271,7 +277,7 @@ def _with_nodes(records, kinds, driver, n_nodes, arrivals) -> Nodes:
     inserted[place] = False
     time, weights = columns["TIME"][source], np.zeros(len(source))
     time[inserted] = times.ravel()
-    weights[inserted] = (length[:, None] * weight / 2).ravel()
+    weights[inserted] = (length[:, None] * unit_weights[rule]).ravel()
     changes = {"TIME": time}
     for name in ("AMT", "RATE", "II", "ADDL", "SS", "CENS"):
         changes[name] = np.where(inserted, 0.0, columns[name][source])
@@ -285,10 +291,25 @@ def _with_nodes(records, kinds, driver, n_nodes, arrivals) -> Nodes:
     )
 
 
-def _intervals(records, ends, arrivals):
-    """Return intervals up to records, cut where doses come: record, start and end.
+def _rules(n_nodes):
+    """Return nodes and weights on (0, 1): a plain rule, and both halves of another.
 
-    Those up to the last record of a subject in ``ends``, of positive length.
+    The other one has twice as many nodes, at fourth powers, which integrates powers of
+    time that are infinite at 0.
+    """
+    plain, weight = np.polynomial.legendre.leggauss(n_nodes)
+    root, root_weight = np.polynomial.legendre.leggauss(2 * n_nodes)
+    root = (1 + root) / 2
+    units = np.r_[(1 + plain) / 2, root**4]
+    weights = np.r_[weight, root_weight * 4 * root**3] / 2
+    return units.reshape(3, -1), weights.reshape(3, -1)
+
+
+def _intervals(records, ends, arrivals):
+    """Return intervals up to records, cut where doses come.
+
+    Those up to the last record of a subject in ``ends``, of positive length: record,
+    start and end of each, and whether the risk begins anew with it.
     """
     columns, n = records.columns, len(records)
     time, kind = columns["TIME"], columns["EVID"]
@@ -325,10 +346,12 @@ def _intervals(records, ends, arrivals):
     order = np.lexsort([cut, owner])
     owner, until = owner[order], cut[order]
     before = np.r_[0.0, until[:-1]]
-    starts = np.r_[True, owner[1:] != owner[:-1]] & begins[owner]
+    follows = np.r_[True, owner[1:] != owner[:-1]]
+    starts = follows & begins[owner]
+    is_fresh = follows & (begins | np.r_[True, ends[:-1]])[owner]
     at_first = np.where(first[owner], np.minimum(until, 0.0), until)
     before = np.where(starts, at_first, before)
     last = np.full(records.n_subjects, -1)
     np.maximum.at(last, subject[ends], np.flatnonzero(ends))
     wanted = (until > before) & (owner <= last[subject[owner]])
-    return owner[wanted], before[wanted], until[wanted]
+    return owner[wanted], before[wanted], until[wanted], is_fresh[wanted]

@@ -147,17 +147,18 @@ def as_records(model, X, y=None, groups=None, events=None):
         if y is not None:
             table["DV"] = np.asarray(y, dtype=float)
         indexed = read_nonmem(table), np.arange(len(X))
-    if has_doses != (indexed is not None):
-        what = "needs records of doses" if has_doses else "has no doses"
-        routing = (
-            ". Cross-validation passes groups and events on after sklearn.set_config("
-            "enable_metadata_routing=True), set_fit_request(groups=True, events=True) "
-            "and set_score_request(groups=True, events=True)"
-        )
+    if has_doses and indexed is None:
         raise ValueError(
-            f"model {model!r} {what}: records of sktem.compartments.read_nonmem, "
-            "tables with AMT and events go with the models of sktem.compartments"
-            f"{routing if has_doses else ''}"
+            f"model {model!r} needs records: pass sktem.compartments.read_nonmem(table)"
+            " alone (also where there are no doses), a table with AMT, or the doses as "
+            "events. Cross-validation passes groups and events on after sklearn.set_"
+            "config(enable_metadata_routing=True), set_fit_request(groups=True, "
+            "events=True) and set_score_request(groups=True, events=True)"
+        )
+    if indexed is not None and not has_doses:
+        raise ValueError(
+            f"model {model!r} has no doses: records of sktem.compartments.read_nonmem "
+            "and events go with the models of sktem.compartments"
         )
     return indexed
 

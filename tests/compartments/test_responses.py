@@ -169,6 +169,25 @@ def test_hazards_are_cut_where_models_compute_arrivals(time, is_lag):
     assert events.predict(records, psi)[1] == pytest.approx(np.exp(-whole), rel=1e-7)
 
 
+@pytest.mark.parametrize("shape", [0.4, 0.7, 1.3, 1.8, 5.0])
+@pytest.mark.parametrize("since_last", [False, True])
+def test_hazards_of_weibull_are_integrated_where_the_risk_begins(shape, since_last):
+    """Below a shape of 1 they are infinite there: at time 0, or after an event."""
+    scale, times, start = 12.0, np.r_[2.0, 30.0, 31.5], np.r_[0.0, 2.0, 30.0]
+
+    def weibull(p, records, c):
+        age = records["TIME"] - since_last * records["LAST"]
+        return p.SHAPE / scale * (age / scale) ** (p.SHAPE - 1)
+
+    model = Responses(None, hazards={1: weibull}, parameters=["SHAPE"])
+    records = {"ID": [1] * 3, "TIME": times, "DV": [1, 1, 0], "LAST": start}
+    found = model.predict(records, {"SHAPE": shape})
+    ages, before = times - since_last * start, start * (not since_last)
+    wanted = np.exp((before / scale) ** shape - (ages / scale) ** shape)
+    wanted[:2] *= shape / scale * (ages[:2] / scale) ** (shape - 1)
+    np.testing.assert_allclose(found, wanted, rtol=2e-4)
+
+
 def test_a_reset_does_not_end_what_has_been_survived():
     model = Responses(None, hazards={1: lambda p, r, c: p.H + 0 * c}, parameters=["H"])
     records = {"ID": [1] * 3, "TIME": [0, 10, 13.0], "EVID": [2, 3, 0], "DV": [0] * 3}

@@ -342,9 +342,9 @@ def test_curves_of_records(table, quick):
 
 
 def test_wrong_data_of_checks(table, quick):
-    with pytest.raises(ValueError, match="needs records of doses"):
+    with pytest.raises(ValueError, match="needs records"):
         quick.predict(np.ones((4, 2)))
-    with pytest.raises(ValueError, match="needs records of doses"):
+    with pytest.raises(ValueError, match="needs records"):
         individual_residuals(quick, np.ones((4, 2)), np.ones(4), np.zeros(4))
     new = read_nonmem({**table, "ID": table["ID"] + 100})
     with pytest.raises(ValueError, match="that fit has seen, got .100"):
@@ -377,7 +377,7 @@ def test_wrong_use(table):
     records = read_nonmem(table)
     with pytest.raises(ValueError, match="y and groups must be None"):
         oral().fit(records, table["DV"])
-    with pytest.raises(ValueError, match="needs records of doses"):
+    with pytest.raises(ValueError, match="needs records"):
         oral().fit(np.ones((4, 2)), np.ones(4), groups=[0, 0, 1, 1])
     with pytest.raises(ValueError, match="needs the parameters"):
         NonlinearMixedEffectsRegressor(
