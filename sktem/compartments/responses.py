@@ -171,9 +171,12 @@ class Responses(CompartmentModel):
             outcome = _values(function, p, inner, c, cmt)
             predictions = np.where(kind == cmt, outcome[nodes.place], predictions)
         for cmt, function in self.hazards.items():
-            hazard = _values(function, p, inner, c, cmt)
+            with np.errstate(divide="ignore"):
+                hazard = _values(function, p, inner, c, cmt)
+            # A hazard may be infinite at a record where the risk begins.
+            terms = np.where(nodes.weights > 0, hazard, 0.0) * nodes.weights
             here = (kind == cmt) & (records["EVID"] == 0)
-            survival = np.exp(-_since(records, here, hazard * nodes.weights, nodes))
+            survival = np.exp(-_since(records, here, terms, nodes))
             event = records["DV"] == 1
             exact = event & (records["CENS"] == 0)
             density = np.where(event, 1 - survival, survival)
@@ -346,12 +349,13 @@ def _intervals(records, ends, arrivals):
     order = np.lexsort([cut, owner])
     owner, until = owner[order], cut[order]
     before = np.r_[0.0, until[:-1]]
-    follows = np.r_[True, owner[1:] != owner[:-1]]
-    starts = follows & begins[owner]
-    is_fresh = follows & (begins | np.r_[True, ends[:-1]])[owner]
+    starts = np.r_[True, owner[1:] != owner[:-1]] & begins[owner]
     at_first = np.where(first[owner], np.minimum(until, 0.0), until)
     before = np.where(starts, at_first, before)
     last = np.full(records.n_subjects, -1)
     np.maximum.at(last, subject[ends], np.flatnonzero(ends))
     wanted = (until > before) & (owner <= last[subject[owner]])
-    return owner[wanted], before[wanted], until[wanted], is_fresh[wanted]
+    owner = owner[wanted]
+    risk = np.cumsum(begins | np.r_[True, ends[:-1]])[owner]
+    is_fresh = np.diff(risk, prepend=0) > 0
+    return owner, before[wanted], until[wanted], is_fresh

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2
 
+from sktem.mixed_effects.coarse_hazards import coarse_hazards
 from sktem.mixed_effects.doubtful_values import (
     doubtful_columns,
     doubtful_values,
@@ -225,7 +226,7 @@ def _about_data(problem, state):
             "check the units of their AMT and DV, and their TIME, or look for "
             "subpopulations."
         )
-    return messages + slips_of_the_point(fitted)
+    return messages + coarse_hazards(fitted) + slips_of_the_point(fitted)
 
 
 def unusual_patients(fitted) -> list[str]:

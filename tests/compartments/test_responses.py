@@ -180,8 +180,11 @@ def test_hazards_of_weibull_are_integrated_where_the_risk_begins(shape, since_la
         return p.SHAPE / scale * (age / scale) ** (p.SHAPE - 1)
 
     model = Responses(None, hazards={1: weibull}, parameters=["SHAPE"])
-    records = {"ID": [1] * 3, "TIME": times, "DV": [1, 1, 0], "LAST": start}
-    found = model.predict(records, {"SHAPE": shape})
+    records = {
+        "ID": [1] * 5, "TIME": [0, *times[:1], 9, *times[1:]], "DV": [0, 1, 0, 1, 0],
+        "EVID": [2, 0, 2, 0, 0], "LAST": [0, 0, 2, *start[1:]],
+    }  # fmt: skip
+    found = model.predict(records, {"SHAPE": shape})[[1, 3, 4]]
     ages, before = times - since_last * start, start * (not since_last)
     wanted = np.exp((before / scale) ** shape - (ages / scale) ** shape)
     wanted[:2] *= shape / scale * (ages[:2] / scale) ** (shape - 1)

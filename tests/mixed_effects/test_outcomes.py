@@ -134,6 +134,42 @@ def test_published_events(shared_data, name, ofv):
     assert -2 * found.log_likelihood() == pytest.approx(ofv, abs=2e-3)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_hazards_with_many_waves_between_records_are_told(seed):
+    """Ten days of a daily rhythm: the closed form, and too few nodes with a warning."""
+    rng, n, turn = np.random.default_rng(seed), 200, 2 * np.pi / 24
+
+    def risk(t, rate, swing):
+        return rate * (t + swing * (1 - np.cos(turn * t)) / turn)
+
+    grid = np.linspace(0, 240, 24001)
+    passed = rng.exponential(size=n)
+    happened = passed < risk(240, 0.01, 0.6)
+    time = np.where(happened, np.interp(passed, risk(grid, 0.01, 0.6), grid), 240.0)
+    records = read_nonmem({"ID": np.arange(n), "TIME": time, "DV": happened * 1.0})
+
+    def fit(n_nodes):
+        model = Responses(
+            None,
+            hazards={1: lambda p, r, c: p.H * (1 + p.A * np.sin(turn * r["TIME"]))},
+            parameters=["H", "A"],
+            n_nodes=n_nodes,
+        )
+        return NonlinearMixedEffectsRegressor(
+            model, parameters={"H": 0.02, "A": 0.5}, transforms={"A": "logit"},
+            omega=[], residual_error="event", random_state=0,
+        ).fit(records)  # fmt: skip
+
+    with pytest.warns(FitWarning, match="8 nodes between two records are too few"):
+        coarse = fit(8)
+    fine = fit(40)  # warnings are errors
+    H, A = fine.population_parameters_.values()
+    density = H * (1 + A * np.sin(turn * time[happened]))
+    wanted = np.log(density).sum() - risk(time, H, A).sum()
+    assert fine.log_likelihood() == pytest.approx(wanted, abs=1e-5)
+    assert abs(coarse.log_likelihood() - wanted) > 1
+
+
 def ordinal(y, f, d2, d3):
     cuts = np.array([0.0, d2, d2 + d3])
     above = np.concatenate([[1.0], expit(f - cuts), [0.0]])
