@@ -253,7 +253,7 @@ class SubjectRecords:
         time, offsets = self.records["TIME"], self.records.offsets
         first, last = time[offsets[:-1]], time[offsets[1:] - 1]
         late = (first < last) & (last < 2 * first)
-        late &= ~self.records.observed[offsets[:-1]]
+        late &= np.isin(self.records["EVID"][offsets[:-1]], [1, 4])
         return self.records.labels[late].tolist()
 
     def never_dosed(self, y, f):

@@ -1,5 +1,7 @@
 """Counts, categories and events, also beside concentrations: exact likelihoods."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -134,6 +136,15 @@ def test_published_events(shared_data, name, ofv):
     assert -2 * found.log_likelihood() == pytest.approx(ofv, abs=2e-3)
 
 
+def event_fit(records, hazard, *names, n_nodes=8, **settings):
+    """Return a fit of times to events without random effects."""
+    model = Responses(None, hazards={1: hazard}, parameters=names, n_nodes=n_nodes)
+    return NonlinearMixedEffectsRegressor(
+        model, parameters=dict.fromkeys(names, 0.1), omega=[], residual_error="event",
+        random_state=0, **settings,
+    ).fit(read_nonmem(records))  # fmt: skip
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_hazards_with_many_waves_between_records_are_told(seed):
     """Ten days of a daily rhythm: the closed form, and too few nodes with a warning."""
@@ -146,28 +157,55 @@ def test_hazards_with_many_waves_between_records_are_told(seed):
     passed = rng.exponential(size=n)
     happened = passed < risk(240, 0.01, 0.6)
     time = np.where(happened, np.interp(passed, risk(grid, 0.01, 0.6), grid), 240.0)
-    records = read_nonmem({"ID": np.arange(n), "TIME": time, "DV": happened * 1.0})
+    records = {"ID": np.arange(n), "TIME": time, "DV": happened * 1.0}
 
-    def fit(n_nodes):
-        model = Responses(
-            None,
-            hazards={1: lambda p, r, c: p.H * (1 + p.A * np.sin(turn * r["TIME"]))},
-            parameters=["H", "A"],
-            n_nodes=n_nodes,
-        )
-        return NonlinearMixedEffectsRegressor(
-            model, parameters={"H": 0.02, "A": 0.5}, transforms={"A": "logit"},
-            omega=[], residual_error="event", random_state=0,
-        ).fit(records)  # fmt: skip
+    def hazard(p, records, c):
+        return p.H * (1 + p.A * np.sin(turn * records["TIME"]))
 
+    fit = partial(event_fit, records, hazard, "H", "A", transforms={"A": "logit"})
     with pytest.warns(FitWarning, match="8 nodes between two records are too few"):
-        coarse = fit(8)
-    fine = fit(40)  # warnings are errors
+        coarse = fit()
+    fine = fit(n_nodes=40)  # warnings are errors
     H, A = fine.population_parameters_.values()
     density = H * (1 + A * np.sin(turn * time[happened]))
     wanted = np.log(density).sum() - risk(time, H, A).sum()
     assert fine.log_likelihood() == pytest.approx(wanted, abs=1e-5)
     assert abs(coarse.log_likelihood() - wanted) > 1
+
+
+def test_records_at_a_kink_make_hazards_exact_and_are_no_late_beginning(
+    global_random_seed,
+):
+    rng, n, change = np.random.default_rng(global_random_seed), 200, 5.0
+    time = rng.exponential(9.0, size=n)
+    happened, time = time < 14, np.minimum(time, 14.0)
+    events = pd.DataFrame({"ID": np.arange(n), "TIME": time, "DV": happened * 1.0})
+    kinks = events[time > change].assign(TIME=change, DV=0.0, EVID=2)
+    study = pd.concat([kinks, events.assign(EVID=0)])
+    study = study.sort_values(["ID", "TIME"])
+
+    def hazard(p, records, c):
+        return np.where(records["TIME"] <= change, p.EARLY, p.LATE)
+
+    fit = event_fit(study, hazard, "EARLY", "LATE")  # without a warning
+    found = fit.population_parameters_
+    early = happened & (time <= change)
+    assert found["EARLY"] == pytest.approx(
+        early.sum() / np.minimum(time, change).sum(), rel=1e-5
+    )
+    assert found["LATE"] == pytest.approx(
+        (happened & ~early).sum() / np.maximum(time - change, 0).sum(), rel=1e-5
+    )
+
+
+def test_subjects_who_are_dosed_later_than_they_are_followed_are_told():
+    rng, n = np.random.default_rng(0), 60
+    doses = pd.DataFrame({"ID": np.arange(n), "TIME": 100.0, "AMT": 1.0, "EVID": 1})
+    events = pd.DataFrame({"ID": np.arange(n), "DV": 1.0, "EVID": 0})
+    events["TIME"] = 100 + rng.exponential(9.0, size=n)
+    study = pd.concat([doses, events]).sort_values(["ID", "TIME"])
+    with pytest.warns(FitWarning, match="Hazards are integrated from time 0"):
+        event_fit(study, lambda p, records, c: p.RATE, "RATE")
 
 
 def ordinal(y, f, d2, d3):

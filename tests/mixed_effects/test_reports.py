@@ -293,3 +293,16 @@ def test_page_of_a_fit(fit):
     offsets = display.axes_[1].collections[0].get_offsets()
     np.testing.assert_allclose(offsets[:, 0], display.table.IPRED)
     pyplot.close("all")
+
+
+def test_tables_of_fits_without_random_effects_have_plain_residuals():
+    rng = np.random.default_rng(0)
+    X = np.tile(np.arange(1.0, 6.0), 12)[:, None]
+    y = 3 + 2 * X[:, 0] + 0.3 * rng.normal(size=60)
+    line = NonlinearMixedEffectsRegressor(
+        "linear", parameters={"intercept": 1.0, "slope": 1.0}, omega=[], random_state=0
+    ).fit(X, y, groups=np.repeat(np.arange(12), 5))
+    table = output_table(line)
+    wanted = (y - line.predict(X)) / line.residual_error_["a"]
+    np.testing.assert_allclose(table["CWRES"], wanted, rtol=1e-8)
+    np.testing.assert_allclose(table["IWRES"], wanted, rtol=1e-8)

@@ -65,7 +65,7 @@ def _predicted(model, X, Z, numeric):
     """Return the predictions of rows at several places, of shape (n_rows, n_places)."""
     n_places = Z.shape[1]
     copies = X.repeat(n_places)
-    f = model.predict_rows(copies, Z.reshape(-1, Z.shape[2]), numeric)
+    f = model.predict_rows(copies, np.concatenate(Z), numeric)
     first = copies.offsets[:-1].reshape(-1, n_places)[X.subject_of_row]
     within = np.arange(len(X.y)) - X.offsets[:-1][X.subject_of_row]
     return f[first + within[:, None]]
