@@ -64,9 +64,9 @@ class Responses(CompartmentModel):
         CMT of the model's prediction that is used as c.
     n_nodes : int, default=8
         Number of Gauss-Legendre nodes between two records or doses, with which hazards
-        are integrated. Where the risk begins (at time 0, and after a record of this
-        kind), there are twice as many, which crowd at the beginning, so that a hazard
-        may be infinite there (Weibull's with a shape below 1).
+        are integrated. Where the risk begins (at time 0, and after an event), there are
+        twice as many, which crowd at the beginning, so that a hazard may be infinite
+        there (Weibull's with a shape below 1).
 
     Attributes
     ----------
@@ -245,14 +245,11 @@ def _on_nodes(name, value, records, nodes):
 def _since(records, here, terms, nodes):
     """Return sums of terms up to each record since the one of its kind before."""
     by_record = np.bincount(nodes.source, terms, len(records))
-    starts = np.zeros(len(records), dtype=bool)
+    starts = np.r_[True, here[:-1]]
     starts[records.offsets[:-1]] = True
-    starts[1:] |= here[:-1]
     first = np.flatnonzero(starts)
-    sums = np.add.reduceat(by_record, first)
     totals = np.zeros(len(records))
-    last = np.r_[first[1:], len(records)] - 1
-    totals[last] = sums
+    totals[np.r_[first[1:], len(records)] - 1] = np.add.reduceat(by_record, first)
     return totals
 
 
@@ -356,6 +353,7 @@ def _intervals(records, ends, arrivals):
     np.maximum.at(last, subject[ends], np.flatnonzero(ends))
     wanted = (until > before) & (owner <= last[subject[owner]])
     owner = owner[wanted]
-    risk = np.cumsum(begins | np.r_[True, ends[:-1]])[owner]
+    happened = ends & (columns["DV"] == 1)
+    risk = np.cumsum(begins | np.r_[True, happened[:-1]])[owner]
     is_fresh = np.diff(risk, prepend=0) > 0
     return owner, before[wanted], until[wanted], is_fresh

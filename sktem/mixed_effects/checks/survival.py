@@ -203,10 +203,9 @@ def _first_events(rows):
 
 def _drawn_ends(last, is_end, uniforms):
     """Return ends of observation, drawn by the others' where they are not known."""
-    sample = CensoredData(uncensored=last[is_end], right=last[~is_end])
-    longer = ecdf(sample).sf if is_end.any() else None
-    if longer is None:
+    if not is_end.any():
         return np.full(uniforms.shape, last.max())
+    longer = ecdf(CensoredData(uncensored=last[is_end], right=last[~is_end])).sf
     levels = uniforms * longer.evaluate(last)
     place = np.searchsorted(-longer.probabilities, -levels)
     drawn = np.r_[longer.quantiles, last.max()][place]
