@@ -38,12 +38,7 @@ from sktem.boltzmann.settings import MachineSettings
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.tables import Table, holds_labels, is_tabular
 from sktem.boltzmann.units import VisibleUnits
-from sktem.boltzmann.values import (
-    ValueRule,
-    ValuesSeen,
-    check_arrays,
-    refuse_missing,
-)
+from sktem.boltzmann.values import ValueRule, ValuesSeen, check_arrays, refuse_missing
 from sktem.choices import check_choice, check_number, is_auto
 from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.random import seed_sequence, spawn_generators
@@ -93,9 +88,7 @@ def query(method):
 
 
 class LatentBoltzmannMachine(
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    EpochEstimator,
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, EpochEstimator
 ):
     """Pairwise model of binary units on any graph, some of them hidden.
 

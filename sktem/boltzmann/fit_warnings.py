@@ -14,12 +14,7 @@ from sktem.boltzmann.column_warnings import (
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
-__all__ = [
-    "warn_of_events",
-    "warn_of_fit",
-    "warn_of_small_weights",
-    "warn_of_stream",
-]
+__all__ = ["warn_of_events", "warn_of_fit", "warn_of_small_weights", "warn_of_stream"]
 
 
 class MachineLimits(NamedTuple):
@@ -85,7 +80,7 @@ def _chance(settings, state, best, n_rows):
     """
     reference, n_visible = state.rounds.reference, settings.model.n_visible
     gain = n_rows * (best - reference.base)
-    n_more = len(state.params) - n_visible
+    n_more = state.params.shape[0] - n_visible
     if n_visible < 64 and not settings.model.gaussian:
         # No distribution of binary units has more parameters.
         n_more = min(n_more, 2**n_visible - 1 - n_visible)

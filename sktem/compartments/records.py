@@ -295,8 +295,7 @@ class Records:
             "an infusion without AMT needs SS 1 and RATE > 0 (a constant one)",
         )
         self.refuse(
-            several & (interval <= 0),
-            "ADDL and SS need the time between doses, II > 0",
+            several & (interval <= 0), "ADDL and SS need the time between doses, II > 0"
         )
         time = columns["TIME"]
         back = np.r_[False, time[1:] < time[:-1]]

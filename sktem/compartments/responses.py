@@ -97,14 +97,7 @@ class Responses(CompartmentModel):
     """
 
     def __init__(
-        self,
-        model,
-        *,
-        outcomes=None,
-        hazards=None,
-        parameters=(),
-        driver=0,
-        n_nodes=8,
+        self, model, *, outcomes=None, hazards=None, parameters=(), driver=0, n_nodes=8
     ):
         if model is not None and not isinstance(model, CompartmentModel):
             raise TypeError(f"model must be a model of compartments, got {model!r}")

@@ -168,7 +168,8 @@ def left_saddle(
     exact = settings.sampler.deterministic and settings.average is False
     if (
         not (settings.leaves_saddles and exact and state.converged)
-        or (state.stopped or state.failure or state.saddle_checks >= rule.rounds)
+        or (state.stopped or state.interrupted or state.failure)
+        or state.saddle_checks >= rule.rounds
         or not np.isfinite(last := _last_objective(state))
     ):
         return None

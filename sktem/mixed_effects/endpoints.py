@@ -7,12 +7,7 @@ from numbers import Integral
 import numpy as np
 
 from sktem.choices import check_choice, check_number
-from sktem.mixed_effects.outcomes import (
-    OUTCOMES,
-    EventOutcome,
-    OrdinalOutcome,
-    Outcome,
-)
+from sktem.mixed_effects.outcomes import OUTCOMES, EventOutcome, OrdinalOutcome, Outcome
 from sktem.mixed_effects.residual_errors import (
     ALIASES,
     RESIDUAL_ERRORS,

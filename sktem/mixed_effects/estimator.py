@@ -44,11 +44,7 @@ from sktem.mixed_effects.settings import MixedEffectsSettings
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
 from sktem.mixed_effects.subject_blocks import predicted_blocks, subject_blocks
 from sktem.mixed_effects.summary import summary_of
-from sktem.mixed_effects.unusual_fits import (
-    inseparable,
-    unusual,
-    unusual_patients,
-)
+from sktem.mixed_effects.unusual_fits import inseparable, unusual, unusual_patients
 from sktem.rows.checked import check_columns
 from sktem.rows.partitions import check_can_remember
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler

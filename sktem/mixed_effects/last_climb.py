@@ -15,10 +15,7 @@ from sktem.mixed_effects.ascent import (
     likelihood_at,
 )
 from sktem.mixed_effects.inference.louis import louis_information
-from sktem.mixed_effects.inference.marginal_likelihood import (
-    single_point,
-    thin_latents,
-)
+from sktem.mixed_effects.inference.marginal_likelihood import single_point, thin_latents
 from sktem.mixed_effects.inference.node_numbers import covariance_of, least_share
 from sktem.mixed_effects.inference.quadratic import is_quadratic
 from sktem.mixed_effects.inference.standard_errors import at_bounds, noise

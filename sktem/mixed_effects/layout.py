@@ -10,11 +10,7 @@ import numpy as np
 from sktem.choices import check_names
 from sktem.compartments.models import CompartmentModel
 from sktem.mixed_effects.columns import listed
-from sktem.mixed_effects.design import (
-    MixedEffectsDesign,
-    NumericEntry,
-    effect_name,
-)
+from sktem.mixed_effects.design import MixedEffectsDesign, NumericEntry, effect_name
 from sktem.mixed_effects.effects import (
     block_of,
     covariance_pattern,

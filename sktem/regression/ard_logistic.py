@@ -18,10 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.choices import check_choice
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LoopEstimator, unchanged_by_errors, with_callbacks
-from sktem.estimators.by_blocks import (
-    answer,
-    needed_in_memory,
-)
+from sktem.estimators.by_blocks import answer, needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Seed, StepSize
 from sktem.estimators.targets import split_target

@@ -13,12 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LoopEstimator, unchanged_by_errors, with_callbacks
-from sktem.estimators.by_blocks import (
-    answer,
-    checked_rows,
-    each_block,
-    weighted_sum,
-)
+from sktem.estimators.by_blocks import answer, checked_rows, each_block, weighted_sum
 from sktem.estimators.fit_warnings import equal_rows, warn_user
 from sktem.estimators.parameters import (
     Average,

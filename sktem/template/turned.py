@@ -127,17 +127,14 @@ def turned_images(fitted, X, rule=TURNED) -> list[tuple[int, str, float]]:
     count = min(rule.looked_at if is_picture else rule.searched, len(X))
     chosen = np.unique(np.linspace(0, len(X) - 1, count).astype(int))
     Y = fitted.standardised(X[chosen])
-    images = Y.reshape(len(Y), -1, *shape)
-    background = np.median(np.nan_to_num(images[..., border_of(shape)]), axis=2)
-    even = images - background.reshape(*background.shape, *[1] * len(shape))
-    # Noise of the background is no reason to exchange light and dark.
-    ways = {name: (turn, images) for name, turn in _positions(shape).items()}
-    ways[EXCHANGED] = np.negative, even
+    images, ways = Y.reshape(len(Y), -1, *shape), _positions(shape)
+    ways[EXCHANGED] = lambda images: -_even(images)
     plain = _distances(fitted, Y)
     falls = np.stack([
-        np.minimum(plain, _distances(fitted, Z)) - _distances(fitted, turn(Z))
-        for turn, Z in ways.values()
+        plain - _distances(fitted, turn(images)) for turn in ways.values()
     ])  # fmt: skip
+    # Noise of the background is no reason to exchange light and dark.
+    falls[-1] -= np.maximum(plain - _distances(fitted, _even(images)), 0.0)
     if not is_picture:
         falls[np.arange(len(falls)) != falls.sum(axis=1).argmax()] = 0.0
     likely = np.argsort(-falls, axis=None, kind="stable")[: rule.searched]
@@ -145,16 +142,11 @@ def turned_images(fitted, X, rule=TURNED) -> list[tuple[int, str, float]]:
     if not len(which):
         return []
     names = [list(ways)[k] for k in where]
-    as_it_is, turned = [], []
-    for name, i in zip(names, which, strict=True):
-        turn, Z = ways[name]
-        as_it_is.append(Z[i].ravel())
-        turned.append(turn(Z[i : i + 1]).ravel())
-    first, second, better = (
-        fitted.model.log_likelihoods(np.asarray(Z), fitted.params)
-        for Z in (as_it_is, Y[which], turned)
-    )
-    logs = np.maximum(first, second)
+    turned = [ways[k](images[[i]]) for k, i in zip(names, which, strict=True)]
+    better, logs = _log_likelihoods(fitted, turned), _log_likelihoods(fitted, Y[which])
+    if (exchanged := where == len(ways) - 1).any():
+        even = _log_likelihoods(fitted, _even(images[which[exchanged]]))
+        logs[exchanged] = np.maximum(logs[exchanged], even)
     gains = better - logs
     n_pixels = observed_counts(Y[which])
     lacks = 0.5 * n_pixels * (_deviances(fitted, logs, n_pixels) - 1)
@@ -167,6 +159,19 @@ def turned_images(fitted, X, rule=TURNED) -> list[tuple[int, str, float]]:
     if not is_picture and len(best) < max(rule.of_all * len(chosen), rule.fewest):
         return []
     return [(index, *best[index]) for index in sorted(best)]
+
+
+def _even(images):
+    """Return images without their backgrounds."""
+    shape = images.shape[2:]
+    background = np.median(np.nan_to_num(images[..., border_of(shape)]), axis=2)
+    return images - background.reshape(*background.shape, *[1] * len(shape))
+
+
+def _log_likelihoods(fitted, images):
+    """Return log-likelihoods of standardised images."""
+    Y = np.reshape(images, (len(images), -1))
+    return fitted.model.log_likelihoods(Y, fitted.params)
 
 
 def _positions(shape):

@@ -11,6 +11,8 @@ from sklearn.utils import estimator_checks
 
 from sktem import ContrastiveSolver, LatentBoltzmannMachine
 from sktem.boltzmann.fitted import FittedMachine
+from sktem.boltzmann.learning.objective import Objective
+from sktem.boltzmann.settings import MachineSettings
 from sktem.evaluation import AISResult
 from sktem.graphs import grid_graph
 from tests.boltzmann.machines.test_layer_operations import give_uniforms_of_numpy
@@ -84,6 +86,27 @@ def test_a_fit_on_the_same_uniforms_is_the_same(kind, solver, xp, monkeypatch):
             one, two = (machine(kind, **options, **once) for _ in range(2))
             one.partial_fit(xp.asarray(missing))
             same(one.params_, two.partial_fit(missing).params_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")  # of few epochs
+@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_likelihoods_are_watched_alike(kind, holes, xp):
+    """By fits with the default tol, and of the same machine up to draws."""
+    rows = HOLES if holes else X
+    values, params = [], None
+    for asarray in (np.asarray, xp.asarray):
+        Y = asarray(rows)
+        fitted = machine(kind, tol=0.02).fit(Y)
+        assert np.isfinite(fitted.history_.objective).all()
+        params = fitted.params_ if params is None else params
+        model, units = fitted.fitted_.model, fitted.fitted_.units
+        settings = MachineSettings.of(fitted.get_params()).of_run(model, True, len(X))
+        watch = Objective(settings, units, Y, 0, 30)
+        logs = watch._unnormalised(asarray(params), watch.X, np.random.default_rng(0))
+        values.append(to_numpy(logs).mean())
+    assert abs(np.diff(values)) < (0.05 if holes or kind != "restricted" else 1e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

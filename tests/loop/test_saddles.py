@@ -155,6 +155,33 @@ def test_an_interrupt_of_a_trial_ends_the_run(finished, monkeypatch):
     assert em.params_[0] == em.params_[1]
 
 
+def test_an_interrupt_at_an_edge_is_not_lost_at_a_saddle(monkeypatch):
+    trials, real = [], saddles._Trials.passes
+
+    def passes(self, params, data, **changes):
+        trials.append(params)
+        return real(self, params, data, **changes)
+
+    class AtEdge(TwoMeans):
+        def shares(self, params):
+            return [np.array([1e-5, 1 - 1e-5])]
+
+        def with_shares(self, params, shares):
+            return params
+
+        def posterior(self, X, params):
+            if len(trials) == 1 and not interrupts:
+                interrupts.append(params)
+                raise KeyboardInterrupt
+            return super().posterior(X, params)
+
+    interrupts = []
+    monkeypatch.setattr(saddles._Trials, "passes", passes)
+    with pytest.raises(KeyboardInterrupt):
+        StochasticEM(AtEdge(), solver="em").fit(rows(0))
+    assert len(trials) == 1
+
+
 @pytest.mark.parametrize("fails", [True, False])
 def test_only_draws_without_parameters_are_passed_over(fails):
     class Failing(TwoMeans):

@@ -20,11 +20,7 @@ from sktem.boltzmann.conditional.decays import DecaySearch
 from sktem.boltzmann.conditional.face import ConditionalEstimator
 from sktem.boltzmann.conditional.labels import Labels
 from sktem.boltzmann.lbfgs import minimised
-from sktem.boltzmann.learning.row_weights import (
-    column_scaling,
-    shared_rows,
-    shares_of,
-)
+from sktem.boltzmann.learning.row_weights import column_scaling, shared_rows, shares_of
 from sktem.boltzmann.learning.state import StepMemory
 from sktem.boltzmann.learning.steps import AdaptedSteps
 from sktem.e_step.blas_threads import one_blas_thread

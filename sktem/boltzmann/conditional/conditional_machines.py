@@ -16,13 +16,7 @@ from scipy.special import expit, softmax
 
 from sktem.boltzmann.lbfgs import Parts
 from sktem.boltzmann.machines.enumeration import enumerate_states
-from sktem.boltzmann.sums import (
-    blocks,
-    hidden_sums,
-    log_sums,
-    state_slopes,
-    state_sums,
-)
+from sktem.boltzmann.sums import blocks, hidden_sums, log_sums, state_slopes, state_sums
 from sktem.kernels.counter import mixed
 
 __all__ = ["LIMITS", "ConditionalMachine", "conditional_machine"]

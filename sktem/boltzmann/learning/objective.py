@@ -288,7 +288,7 @@ class Objective:
         share, fewest, most = self.limits.temperatures
         most = min(max(round(share * n_updates), fewest), most)
         limits = self.limits
-        n_runs = int(limits.parameters_of_runs / len(params))
+        n_runs = int(limits.parameters_of_runs / params.shape[0])
         n_runs = min(max(n_runs, limits.fewest_runs), limits.most_runs)
         for longer in (1, 4):
             estimate = reliable_log_partition(

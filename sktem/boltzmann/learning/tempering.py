@@ -180,21 +180,16 @@ def correlation_of_chains(model, params, chains, n_sweeps, rng) -> float:
     """
     copies = model.unpack(model.pack(chains))
     moved = model.moved(params, copies, n_sweeps, draw_seed(rng))
-    before, after = (
-        _numbers(model.visible_draws(params, None, None, these, draw_seed(rng)))
+    drawn = [
+        model.visible_draws(params, None, None, these, draw_seed(rng))
         for these in (chains, moved)
-    )
-    mean = 0.5 * (before.mean(axis=0) + after.mean(axis=0))
-    before, after = before - mean, after - mean
+    ]
+    values = np.stack([*map(arrays_of(params).to_numpy, drawn)]).astype(np.float64)
+    before, after = values - values.mean(axis=(0, 1))
     squares = np.sum(before**2) * np.sum(after**2)
     if not squares > 0:
         return float("nan")
     return float(np.sum(before * after) / np.sqrt(squares))
-
-
-def _numbers(values):
-    """Return values as a NumPy array of float64."""
-    return np.array(values.tolist(), np.float64)
 
 
 def free_moments(

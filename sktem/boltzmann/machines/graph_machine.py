@@ -13,10 +13,7 @@ from sktem.boltzmann.machines.elimination import (
     plan_elimination,
     posterior_plan,
 )
-from sktem.boltzmann.machines.graph_sweeps import (
-    GraphSweeps,
-    product_sums,
-)
+from sktem.boltzmann.machines.graph_sweeps import GraphSweeps, product_sums
 from sktem.boltzmann.machines.model import BoltzmannModel, Moments, entropy
 from sktem.graphs import Graph
 from sktem.kernels.blocks import iterate_blocks, reduce_blocks

@@ -7,20 +7,12 @@ import copy
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.machines.elimination import (
-    EliminationPlan,
-    posterior_plan,
-)
+from sktem.boltzmann.machines.elimination import EliminationPlan, posterior_plan
 from sktem.boltzmann.machines.layer_dynamics import LayerDynamics
 from sktem.boltzmann.machines.layer_layout import LayerLayout
 from sktem.boltzmann.machines.layer_operations import operations_of, softplus_sums
 from sktem.boltzmann.machines.layer_sums import free_sums, row_sums
-from sktem.boltzmann.machines.model import (
-    BoltzmannModel,
-    Moments,
-    draw_seed,
-    entropy,
-)
+from sktem.boltzmann.machines.model import BoltzmannModel, Moments, draw_seed, entropy
 from sktem.graphs import Graph, layered_graph
 from sktem.kernels.blocks import iterate_blocks, reduce_blocks
 

@@ -9,10 +9,7 @@ import numpy as np
 from sktem.arrays import arrays_of
 from sktem.boltzmann.machines.elimination import plan_elimination
 from sktem.boltzmann.machines.layer_sums import OddEnumeration
-from sktem.boltzmann.normalisation.ais import (
-    AISResult,
-    annealed_importance_sampling,
-)
+from sktem.boltzmann.normalisation.ais import AISResult, annealed_importance_sampling
 from sktem.boltzmann.normalisation.brackets import (
     PartitionBracket,
     bracket_log_partition,

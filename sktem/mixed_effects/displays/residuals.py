@@ -9,10 +9,7 @@ from scipy import stats
 
 from sktem.choices import check_names
 from sktem.mixed_effects.checks.predictive import bin_times
-from sktem.mixed_effects.checks.residuals import (
-    compared_residuals,
-    weighted_residuals,
-)
+from sktem.mixed_effects.checks.residuals import compared_residuals, weighted_residuals
 from sktem.mixed_effects.checks.rows import check_rows, time_column, time_name
 from sktem.plotting.panels import load_pyplot, make_panels
 

@@ -18,11 +18,7 @@ from sktem.mixed_effects.kernels.structural import (
     squared_residual,
     transform,
 )
-from sktem.mixed_effects.kernels.work import (
-    numbers_of_work,
-    sizes_of,
-    subject_work_at,
-)
+from sktem.mixed_effects.kernels.work import numbers_of_work, sizes_of, subject_work_at
 
 #: Code of the closed form of compartments, beside those of structural models.
 COMPARTMENTS = -1

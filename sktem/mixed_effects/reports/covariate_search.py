@@ -275,11 +275,7 @@ def _categorical(source, values):
 
 
 #: What makes the columns of a form: by name, the source and a function of its values.
-FORMS = {
-    "power": _power,
-    "hockey-stick": _hockey_stick,
-    "categorical": _categorical,
-}
+FORMS = {"power": _power, "hockey-stick": _hockey_stick, "categorical": _categorical}
 
 
 def _by_draws(fitted, X, groups, candidate) -> float:
