@@ -197,6 +197,30 @@ def test_resampled_parameters(fit):
         sampling_importance_resampling(fit, 10, 20)
 
 
+def test_regressions_without_random_effects_are_resampled():
+    """For a line their standard errors are those of least squares."""
+    X, y, groups = line_rows()
+    line = NonlinearMixedEffectsRegressor(
+        "linear", parameters={"intercept": 1.0, "slope": 1.0}, transforms="normal",
+        omega=[], random_state=0,
+    ).fit(X, y, groups=groups)  # fmt: skip
+    design = np.column_stack([np.ones(len(X)), X[:, 0]])
+    inverse = np.linalg.inv(design.T @ design)
+    errors = np.sqrt(np.diag(inverse) * line.residual_error_["a"] ** 2)
+    found = sampling_importance_resampling(line, 1000, 500, random_state=0)
+    np.testing.assert_allclose(found.std()[["intercept", "slope"]], errors, rtol=0.15)
+    # Subjects that are resampled differ in their means, which least squares ignores.
+    subjects = np.unique(groups)
+    scores = np.array(
+        [design[groups == g].T @ (y - line.predict(X))[groups == g] for g in subjects]
+    )
+    clustered = np.sqrt(np.diag(inverse @ (scores.T @ scores) @ inverse))
+    found = bootstrap(line, 200, random_state=0)
+    np.testing.assert_allclose(
+        found.std()[["intercept", "slope"]], clustered, rtol=0.25
+    )
+
+
 def test_reports_in_processes_are_the_same(fit):
     options = {"n_draws": 12, "n_resamples": 5, "random_state": 0}
     plain = sampling_importance_resampling(fit, **options)

@@ -195,7 +195,7 @@ def sampling_importance_resampling(
 
 def _log_posterior(fitted, params):
     """Return the log-likelihood and the log-prior of parameters, -inf where none."""
-    if np.linalg.eigvalsh(params.omega)[0] <= 0:
+    if (np.linalg.eigvalsh(params.omega) <= 0).any():
         return -np.inf
     modes = fitted.modes()[0]
     # The same nodes or draws for all: their errors are alike.
@@ -206,8 +206,6 @@ def _checked(fitted, count):
     """Return a fit, which has to be one that can be resampled."""
     if not isinstance(count, Integral) or count < 1:
         raise ValueError(f"the number of samples must be positive, got {count!r}")
-    if fitted.model.design.n_latents == 0:
-        raise ValueError("there are no random effects: there is nothing to resample")
     if not fitted.rows.in_memory:
         raise ValueError("subjects must be in memory, not read by blocks")
     return fitted
