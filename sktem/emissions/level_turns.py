@@ -62,7 +62,7 @@ class LevelTurns(NamedTuple):
         alive = left_alive(mass[:, None])[0][:, 0]
         left = _errors(self._about(moments, levels), coefficients)
         best = levels, coefficients, left
-        first = least = mass @ np.log(variances) + (left / variances).sum()
+        first = least = self._short(mass, left, variances)
         for _ in range(TURNS.max_iter):
             levels = self._means(moments, levels, coefficients, variances)
             about = self._about(moments, levels)
@@ -75,7 +75,7 @@ class LevelTurns(NamedTuple):
                 variances = np.where(
                     alive, np.maximum(estimates, LEAST_VARIANCE), variances
                 )
-            short = mass @ np.log(variances) + (left / variances).sum()
+            short = self._short(mass, left, variances)
             if not short < least:  # of rounding errors, where a mean is open
                 break
             gain, least = least - short, short
@@ -83,6 +83,11 @@ class LevelTurns(NamedTuple):
             if gain < TURNS.share * (first - short):
                 break
         return best
+
+    def _short(self, mass, left, variances):
+        """Return what each step of a round lowers; `reg_covar` is a part of errors."""
+        left = left + self.reg_covar * mass
+        return mass @ np.log(variances) + (left / variances).sum()
 
     def _means(self, moments, before, coefficients, variances):
         """Return the levels of the states, (K, 1 + q), given all else."""

@@ -90,10 +90,14 @@ def assert_maximum(emission, X, R, before, params, count):
     """Return the maximum, compared with that of a general minimiser.
 
     An M-step ends where it gains little more. None loses, and they come to the maximum.
+    What is added to variances is a squared error more of each row.
     """
+    mass = R[~np.isnan(X).any(axis=1)].sum(axis=0)
+    first = emission.histories(len(before.means))[:, 0]
 
     def short(params):
-        return -(R * emission.log_density(X, params)).sum()
+        added = emission.reg_covar * (mass / params.variances[first, 0]).sum() / 2
+        return added - (R * emission.log_density(X, params)).sum()
 
     s, found = emission.statistics(X, R, before), before
     for _ in range(100):
@@ -139,9 +143,10 @@ def test_the_m_step_maximizes_with_exog(shared):
 
 @pytest.mark.parametrize("coefficients", [False, True])
 @pytest.mark.parametrize("variance", [False, True])
-def test_the_m_step_maximizes(coefficients, variance):
+@pytest.mark.parametrize("reg_covar", [0.0, 0.5])
+def test_the_m_step_maximizes(coefficients, variance, reg_covar):
     rng = np.random.default_rng(0)
-    emission = Autoregression(2, coefficients, variance, reg_covar=0.0)
+    emission = Autoregression(2, coefficients, variance, reg_covar=reg_covar)
     X = emission.with_lags(rng.normal(size=(60, 1)).cumsum(axis=0), np.array([0, 60]))
     R = rng.dirichlet(np.ones(8), 60)
     before = AutoregressionParams(
