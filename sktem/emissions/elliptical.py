@@ -50,6 +50,7 @@ class Elliptical(Emission):
     """Base of emissions with means and covariances of a structure."""
 
     covariance_type: str
+    covariance_prior_strength: float
 
     def structure(self, K, d):
         """Return the structure of the covariances.
@@ -74,6 +75,8 @@ class Elliptical(Emission):
 
     def collapses_on(self, params):
         """Return the number of rows on which a covariance of one state collapses."""
+        if self.covariance_prior_strength > 0:
+            return 0
         own = {"full": params.means.shape[1], "diag": 1, "spherical": 1}
         return own.get(self.covariance_type, 0)
 

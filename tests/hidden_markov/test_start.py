@@ -92,6 +92,17 @@ def test_a_state_that_collapses_on_its_rows_is_told(name, global_random_seed):
         assert len(told) == (n_rows == few)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_prior_keeps_states_of_few_rows(seed):
+    """They cannot collapse, although a covariance has more columns than they rows."""
+    rng, states = np.random.default_rng(seed), np.zeros(300, dtype=int)
+    states[100:115] = 1
+    X = rng.normal(size=(300, 20)) + 2.5 * states[:, None]
+    prior = Gaussian(covariance_prior=np.eye(20), covariance_prior_strength=0.1)
+    found = HiddenMarkovModel(2, emission=prior, random_state=seed).fit(X).predict(X)
+    assert abs(np.corrcoef(found, states)[0, 1]) == pytest.approx(1)
+
+
 @pytest.mark.filterwarnings("ignore:Only one of")
 def test_autoregressions_do_not_start_on_a_row():
     api = pytest.importorskip("statsmodels.api")
