@@ -19,7 +19,7 @@ from sktem.estimators.parameters import Auto, Seed
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.cells import CELLS, judged_cells, warn_of_cells
 from sktem.mixture.emission_mixture import StochasticEMMixture
-from sktem.mixture.scaled import PRIOR_ROWS, ROUNDING
+from sktem.mixture.scaled import PRIOR_ROWS, units_of
 from sktem.mixture.stream import FIRST_ROWS
 from sktem.rows.held import carrier_of
 
@@ -42,7 +42,6 @@ class ImputerFit(NamedTuple):
 
 
 FIT = ImputerFit()
-
 
 #: What ``n_components="auto"`` chooses from beside two components: one, with weights of
 #: a prior by which columns have nothing to do with each other, over that of all rows.
@@ -77,20 +76,16 @@ class _Mixtures:
         self.X, self.sample_weight, self.random_state = X, sample_weight, random_state
         table = StochasticEMMixture(emission=emission)
         rows, weights = table._rows_of_fit(X, sample_weight)
-        self.n = len(rows) if weights is None else weights.sum()
+        weights = np.ones(len(rows)) if weights is None else weights
+        self.n = weights.sum()
         if not isinstance(rows, np.ndarray):
             rows = rows.take(np.arange(min(len(rows), FIRST_ROWS.least)))
         self.emission = deepcopy(table._table.emission)
         self.variances = {}
         for k, block, columns in _gaussian_blocks(self.emission):
             block.reg_covar, values = 0.0, rows[:, columns]
-            size, variances = (
-                np.abs(np.nanmean(values, axis=0)),
-                np.nanvar(values, axis=0),
-            )
-            least = FIT.constant * np.maximum(size, 1.0)
-            is_constant = np.sqrt(variances) <= ROUNDING * size
-            self.variances[k] = np.where(is_constant, least**2, variances)
+            _, deviations = units_of(values, weights[: len(rows)], FIT.constant)
+            self.variances[k] = deviations**2
 
     def fit(self, n_components, strength=0.0, **options):
         """Return a mixture; strength 0 is the usual prior, from :attr:`pooled`."""
@@ -136,8 +131,7 @@ class _Mixtures:
         params = fitted.params.emission
         for k, block, _ in _gaussian_blocks(self.emission):
             own, usual = self._pooled_block(k), self._usual(k)
-            alone = np.diag(self.variances[k])
-            pooled = own.covariances
+            alone, pooled = np.diag(self.variances[k]), own.covariances
             covariances = (pooled + strength * alone) / (1 + strength)
             if not strength:
                 of_rows = pooled + usual * (pooled - alone)
@@ -231,12 +225,11 @@ class MixtureImputer(
         if isinstance(self.emission, str):
             self.mixture_ = self._fitted_by_name(X, sample_weight, n_components)
         else:
-            self.mixture_ = StochasticEMMixture(
-                n_components,
-                emission=self.emission,
-                tol=FIT.tol,
-                random_state=self.random_state,
-            ).fit(X, sample_weight=sample_weight)
+            options = {"tol": FIT.tol, "random_state": self.random_state}
+            mixture = StochasticEMMixture(
+                n_components, emission=self.emission, **options
+            )
+            self.mixture_ = mixture.fit(X, sample_weight=sample_weight)
         self.n_features_in_ = self.mixture_.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
         if hasattr(self.mixture_, "feature_names_in_"):

@@ -225,8 +225,10 @@ class GaussianMixtureRegressor(RegressorMixin, ScaledMixtureEstimator):
         self._scaled = self._new_mixture(rows, weights).fit(rows, weights)
         scaled, d = self._scaled, self.n_features_in_
         self.widening_ = widening(scaled.judged(rows, weights), d, scaled.prior_rows)
-        wider = widened(scaled.mixture.fitted_, d, self.widening_)
-        self._widened = None if self.widening_ == 1 else scaled.published(wider)
+        self._widened = None
+        if self.widening_ > 1:
+            wider = widened(scaled.mixture.fitted_, d, self.widening_)
+            self._widened = scaled.published(wider)
         learner = self._scaled.learner
         self.converged_, self.n_iter_ = learner.converged_, learner.n_iter_
         self._warn_of_means(rows, weights)

@@ -27,10 +27,10 @@ from sktem.validation import validate_data
 
 __all__ = [
     "PRIOR_ROWS",
-    "ROUNDING",
     "ScaledMixture",
     "ScaledMixtureEstimator",
     "possible_components",
+    "units_of",
 ]
 
 
@@ -91,6 +91,22 @@ class PriorRows(NamedTuple):
 
 
 PRIOR_ROWS = PriorRows()
+
+
+def units_of(rows, weights, constant):
+    """Return means and standard deviations of columns.
+
+    That of a column without variance is ``constant`` times the size of its value, if
+    that is above 1.
+    """
+    W = np.where(np.isnan(rows), 0.0, weights[:, None])
+    total = np.maximum(W.sum(axis=0), 1e-300)
+    values = np.nan_to_num(rows)
+    means = (W * values).sum(axis=0) / total
+    deviations = np.sqrt((W * (values - means) ** 2).sum(axis=0) / total)
+    is_constant = deviations <= ROUNDING * np.abs(means)
+    least = constant * np.maximum(np.abs(means), 1.0)
+    return means, np.where(is_constant, least, deviations)
 
 
 def possible_components(n_components, rows):
@@ -304,15 +320,7 @@ class ScaledMixture:
 
     def _new_learner(self, rows, weights):
         """Return a mixture for rows like these, which give the units."""
-        W = np.where(np.isnan(rows), 0.0, weights[:, None])
-        total = np.maximum(W.sum(axis=0), 1e-300)
-        values = np.nan_to_num(rows)
-        self.shift = (W * values).sum(axis=0) / total
-        variances = (W * (values - self.shift) ** 2).sum(axis=0) / total
-        scale = np.sqrt(variances)
-        flat = scale <= ROUNDING * np.abs(self.shift)
-        size = np.maximum(np.abs(self.shift), 1.0)
-        self.scale = np.where(flat, self.constant * size, scale)
+        self.shift, self.scale = units_of(rows, weights, self.constant)
         share = self.prior_share + self.prior_rows / max(weights.sum(), 1e-300)
         learner = StochasticEMGaussianMixture(**self.settings)
         if share:

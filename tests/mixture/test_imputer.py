@@ -38,6 +38,17 @@ def test_frames():
     assert isinstance(filled, pd.DataFrame) and not filled.isna().any().any()
 
 
+@pytest.mark.filterwarnings("ignore:Distinct rows occur")
+def test_weights_are_copies():
+    """Also for the prior, which has the variances of the columns."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(40, 3)), rng.integers(5, size=40)
+    one = MixtureImputer(1).fit(X, sample_weight=weights).mixture_
+    other = MixtureImputer(1).fit(np.repeat(X, weights, axis=0)).mixture_
+    left, right = one.params_.covariances, other.params_.covariances
+    np.testing.assert_allclose(left, right, rtol=1e-9)
+
+
 def test_units_and_constant_columns_do_not_matter():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 4)) @ rng.normal(size=(4, 4))
