@@ -29,7 +29,7 @@ from sktem.emissions.labels import (
 )
 from sktem.emissions.names import EMISSIONS
 from sktem.emissions.negative_binomial import NegativeBinomial
-from sktem.emissions.wording import ColumnError
+from sktem.emissions.wording import check_named
 from sktem.rows.checked import checked_blocks
 
 __all__ = ["Table", "is_frame", "n_columns_of"]
@@ -63,7 +63,7 @@ class Table:
         The emission, with indices of columns.
     categories : dict of int to ndarray
         Labels of each column of a categorical emission, in the order of their codes.
-    names : list of str or None
+    names : list or None
         Names of the columns.
     """
 
@@ -79,7 +79,7 @@ class Table:
                 f"emission must be a name or an instance of Emission, got {emission!r}"
             )
         self.emission = clone(emission)
-        self.names = list(map(str, X.columns)) if frame else names
+        self.names = list(X.columns) if frame else names
         if isinstance(emission, Columns):
             self.emission = emission.resolved(X, names)
             self.emission.emissions = [
@@ -262,10 +262,7 @@ class Table:
 
     def check_rows(self, rows):
         """Raise ValueError for rows of numbers that the emission cannot have."""
-        try:
-            self.emission.check(rows)
-        except ColumnError as error:
-            raise error.named(self.names) from None
+        check_named(self.emission, rows, self.names)
 
     def with_numbers(self, rows):
         """Return rows (..., d) with labels that are numbers in the place of codes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["AboutColumns", "ColumnError", "listed"]
+__all__ = ["AboutColumns", "ColumnError", "check_named", "listed"]
 
 #: Columns or states that a message names at most.
 NAMED = 5
@@ -42,6 +42,14 @@ class ColumnError(ValueError):
         if names is None:
             return self
         return ValueError(AboutColumns(*self.args).worded(names))
+
+
+def check_named(emission, rows, names) -> None:
+    """Raise for values that an emission cannot have, with the name of their column."""
+    try:
+        emission.check(rows)
+    except ColumnError as error:
+        raise error.named(names) from None
 
 
 def listed(items):

@@ -9,9 +9,9 @@ from sktem.choices import did_you_mean
 
 __all__ = [
     "checked_covariates",
+    "columns_of_covariates",
     "future_covariates_of",
     "future_exog_of",
-    "names_of_covariates",
     "without_covariates",
 ]
 
@@ -33,7 +33,7 @@ def without_covariates(X, covariates):
     covariates : array-like or None
         The values, those of a list of sequences in one array.
     """
-    if (names := names_of_covariates(covariates)) is not None:
+    if (names := _names_of_covariates(covariates)) is not None:
         if isinstance(X, (list, tuple)):
             parts = [without_covariates(part, names) for part in X]
             return [part for part, _ in parts], np.concatenate([z for _, z in parts])
@@ -58,12 +58,23 @@ def without_covariates(X, covariates):
     return X, covariates
 
 
-def names_of_covariates(covariates) -> list | None:
+def _names_of_covariates(covariates) -> list | None:
     """Return the names that covariates are, None of values."""
     names = [covariates] if isinstance(covariates, str) else covariates
     is_list = isinstance(names, (list, tuple)) and len(names) > 0
     by_name = is_list and all(isinstance(name, str) for name in names)
     return list(names) if by_name else None
+
+
+def columns_of_covariates(covariates) -> list | None:
+    """Return the names of the columns of covariates, None without any."""
+    is_list = isinstance(covariates, (list, tuple)) and len(covariates) > 0
+    values = covariates[0] if is_list else covariates
+    if hasattr(values, "columns"):
+        return list(values.columns)
+    if hasattr(values, "to_frame") and values.name is not None:  # a column of a frame
+        return [values.name]
+    return _names_of_covariates(covariates)
 
 
 def _columns(values) -> np.ndarray:

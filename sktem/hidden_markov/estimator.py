@@ -43,9 +43,9 @@ from sktem.hidden_markov.blocks import (
 )
 from sktem.hidden_markov.covariates import (
     checked_covariates,
+    columns_of_covariates,
     future_covariates_of,
     future_exog_of,
-    names_of_covariates,
     without_covariates,
 )
 from sktem.hidden_markov.durations import warn_of_cut
@@ -387,7 +387,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             column has values that the emission cannot produce.
         """
         self._check_parameters()
-        source, covariate_names = source_of(X), names_of_covariates(covariates)
+        source, covariate_names = source_of(X), columns_of_covariates(covariates)
         if source is None:
             X, covariates = without_covariates(X, covariates)
         warm, before = self.warm_start and hasattr(self, "emission_params_"), {}

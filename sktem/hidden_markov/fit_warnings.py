@@ -99,14 +99,13 @@ def warn_of_states(model, params, state, X, names=None) -> None:
                 StateWarning,
             )
             return
-    doubt = None
-    if not model.fixed_emission:
-        doubt = _doubt_of_emission(model, params.emission, s, X)
+    doubt = not model.fixed_emission and _doubt_of_emission(
+        model, params.emission, s, X
+    )
     if doubt:
         warn_user(doubt.worded(names), StateWarning)
         return
-    copies = _copies(model, params, SUSPICION.likeness)
-    if copies:
+    if copies := _copies(model, params, SUSPICION.likeness):
         warn_user(
             f"States {copies[0][0]} and {copies[0][1]} have nearly the same emission "
             "and are left in the same way: they are one state in two parts. Take fewer "

@@ -13,7 +13,7 @@ from sktem.emissions.labels import label_places
 from sktem.emissions.names import emission_named
 from sktem.emissions.observed import check_counts, check_observed
 from sktem.emissions.tables import Table, is_frame, label_columns
-from sktem.emissions.wording import ColumnError
+from sktem.emissions.wording import check_named
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.validation import without_mask
 
@@ -98,7 +98,7 @@ class TableReader:
 
     def sequences(self, rows, offsets, states=None, covariates=None):
         """Return sequences of checked rows."""
-        _check_rows(self.emission, rows, self.names)
+        check_named(self.emission, rows, self.names)
         if self.emission.order:
             rows = self.emission.with_lags(rows, offsets)
         return ObservedSequences(offsets, rows, states, covariates)
@@ -153,7 +153,7 @@ class BlockReader(NamedTuple):
 
     def moments(self, X, Z) -> tuple:
         """Return moments of covariates, and counts of observed features, checked."""
-        _check_rows(self.emission, X, self.names)
+        check_named(self.emission, X, self.names)
         if np.isnan(Z).any():
             raise ValueError("Input covariates contains NaN.")
         n_observed = np.count_nonzero(~np.isnan(X), axis=0)
@@ -165,14 +165,6 @@ class BlockReader(NamedTuple):
         low, high, sums, counts = (np.array(x) for x in zip(*moments, strict=True))
         ranges = low.min(axis=0), high.max(axis=0), sums.sum(axis=0)
         return {"covariate_range": ranges, "n_observed": counts.sum(axis=0)}
-
-
-def _check_rows(emission, rows, names) -> None:
-    """Raise for values that an emission cannot have, with the name of their column."""
-    try:
-        emission.check(rows)
-    except ColumnError as error:
-        raise error.named(names) from None
 
 
 def _needs_table(emission):

@@ -378,7 +378,7 @@ def test_refits_and_separation():
         )
 
 
-@pytest.mark.parametrize("form", ["names", "values"])
+@pytest.mark.parametrize("form", ["names", "values", "frame", "frames", "column"])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_covariate_that_says_it_is_named(form, seed):
     rng = np.random.default_rng(seed)
@@ -388,6 +388,12 @@ def test_the_covariate_that_says_it_is_named(form, seed):
     rows, given, named = X, ["calm", "sure"], "'sure'"
     if form == "values":
         rows, given, named = X[["x"]], X[given].to_numpy(), "1"
+    elif form == "frame":
+        rows, given = X[["x"]], X[given]
+    elif form == "frames":
+        rows, given = [X[["x"]][:90], X[["x"]][90:]], [X[given][:90], X[given][90:]]
+    elif form == "column":
+        rows, given = X[["x"]], X["sure"]
     hmm = HiddenMarkovModel(2, random_state=seed)
     with pytest.warns(StateWarning, match=f"Covariate {named} nearly says"):
         hmm.fit(rows, covariates=given)

@@ -273,3 +273,17 @@ def test_text_is_labels_as_in_a_frame(source, kind, tmp_path):
     new = source(frame.assign(colour="grey"), tmp_path)
     with pytest.raises(ValueError, match="column 'colour' has the label 'grey'"):
         peer.score(new)
+
+
+@pytest.mark.parametrize("names", [None, ["a", "b"]])
+def test_columns_in_errors_have_names_only_if_rows_have(names, tmp_path):
+    pd = pytest.importorskip("pandas")
+    counts, path = np.random.default_rng(0).poisson(3.0, (60, 2)), tmp_path / "rows.npy"
+    np.save(path, counts)
+    X = path if names is None else pd.DataFrame(counts, columns=names)
+    fitted = mixture(1, "auto").fit(X)
+    wrong = -counts if names is None else pd.DataFrame(-counts, columns=names)
+    with pytest.raises(
+        ValueError, match="column (0|1) has" if names is None else "'a' has"
+    ):
+        fitted.score(wrong)
