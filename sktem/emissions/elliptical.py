@@ -75,10 +75,9 @@ class Elliptical(Emission):
 
     def collapses_on(self, params):
         """Return the number of rows on which a covariance of one state collapses."""
-        if self.covariance_prior_strength > 0:
-            return 0
         own = {"full": params.means.shape[1], "diag": 1, "spherical": 1}
-        return own.get(self.covariance_type, 0)
+        has_prior = self.covariance_prior_strength > 0
+        return 0 if has_prior else own.get(self.covariance_type, 0)
 
     def expected(self, X, R, params):
         """Return rows with missing values replaced by conditional means."""

@@ -17,7 +17,7 @@ def check_observed(X, names=None, emission=None) -> None:
     ----------
     X : ndarray or Carrier of shape (n, d)
         Rows.
-    names : ndarray of str or None, default=None
+    names : sequence or None, default=None
         Names of the columns.
     emission : Emission or None, default=None
         The emission; one of blocks may leave columns out.
@@ -32,10 +32,10 @@ def check_counts(n_observed, names=None, emission=None) -> None:
         used = np.concatenate([columns for _, _, columns in emission.emissions])
         never &= np.isin(np.arange(len(never)), used)
     if never.any():
-        names = np.arange(len(never)) if names is None else names
+        columns = np.flatnonzero(never).tolist()
+        columns = columns if names is None else [names[j] for j in columns]
         raise ValueError(
-            f"nothing has been observed of the columns {names[never].tolist()}: "
-            "leave them out"
+            f"nothing has been observed of the columns {columns}: leave them out"
         )
 
 

@@ -402,7 +402,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         else:
             X = self._blocks(source, groups, lengths, covariates, states, reset=True)
         names = getattr(self, "feature_names_in_", None)
-        self._reader.check_observed(X, self.n_features_in_, names)
+        self._reader.check_observed(X, self.n_features_in_)
         check_ignored(y, X)
         if groups is None and lengths is None and len(X) == 1:
             warn_of_routing("the rows of a fold count as a single sequence")

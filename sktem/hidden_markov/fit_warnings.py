@@ -147,18 +147,15 @@ def _doubt_of_emission(model, params, s, X):
     rows = rows_of_states(model, s, len(X))
     if model.emission_of_state is not None:
         rows = np.bincount(model.emission_of_state, weights=rows)
+    known = partial(np.asarray, rows)
     for spread in model.emission.spreads(params):
-        message = doubt_of_covariances(
-            spread,
-            rows / rows.sum(),
-            partial(np.asarray, rows),
-            lambda: X.few(SUSPICION.sample).X,
-            "State",
+        doubt = doubt_of_covariances(
+            spread, rows / rows.sum(), known, lambda: X.few(SUSPICION.sample).X, "State"
         )
-        if message:
-            return message
+        if doubt:
+            return doubt
     shares = model.emission.label_shares(params)
-    return doubt_of_labels(shares, partial(np.asarray, rows), "State")
+    return doubt_of_labels(shares, known, "State")
 
 
 def _copies(model, params, likeness):

@@ -103,12 +103,12 @@ class TableReader:
             rows = self.emission.with_lags(rows, offsets)
         return ObservedSequences(offsets, rows, states, covariates)
 
-    def check_observed(self, X, n_features, names) -> None:
+    def check_observed(self, X, n_features) -> None:
         """Raise if a column has never been observed."""
         if X.in_memory:
-            check_observed(X.X[:, :n_features], names, self.emission)
+            check_observed(X.X[:, :n_features], self.names, self.emission)
         else:
-            check_counts(X.n_observed, names, self.emission)
+            check_counts(X.n_observed, self.names, self.emission)
 
     def with_numbers(self, rows):
         """Return rows with labels that are numbers in the place of codes."""

@@ -124,15 +124,9 @@ class CellErrors:
         return worse - better > self.rule.errors * np.sqrt(worse + better)
 
     @property
-    def total(self):
-        """Sum of the squared errors of imputed values."""
-        return np.nansum(self.of(np.arange(self.values.shape[1]))[0] ** 2)
-
-    @property
-    def are_better(self):
-        """Whether imputed values are clearly nearer than means."""
-        errors, means = self.of(np.arange(self.values.shape[1]))
-        return np.nansum(errors**2) < self.rule.better * np.nansum(means**2)
+    def totals(self):
+        """Sums of the squared errors of imputed values and of means."""
+        return [np.nansum(errors**2) for errors in self.of(slice(None))]
 
     def behind(self):
         """Return columns whose errors are larger than those of means."""
@@ -168,9 +162,9 @@ def _judged(rows, weights, columns, learn, n_mixtures, rule):
                 holes[:, columns] = np.where(left_out, np.nan, holes[:, columns])
                 filled = fitted.completed(holes, "mean", None)[:, columns]
                 errors.imputed[out] = np.where(left_out, filled, errors.imputed[out])
-        totals = np.array([errors.total for errors in judged])
+        totals, of_means = np.transpose([errors.totals for errors in judged])
         gain = totals.min() / max(totals[0], 1e-300)
-        if judged[0].are_better and gain > rule.no_gain:
+        if totals[0] < rule.better * of_means[0] and gain > rule.no_gain:
             break
     choice = int(totals.argmin()) if gain < rule.gain else 0
     return choice, judged[choice]

@@ -225,10 +225,8 @@ class MixtureImputer(
         if isinstance(self.emission, str):
             self.mixture_ = self._fitted_by_name(X, sample_weight, n_components)
         else:
-            options = {"tol": FIT.tol, "random_state": self.random_state}
-            mixture = StochasticEMMixture(
-                n_components, emission=self.emission, **options
-            )
+            mixture = StochasticEMMixture(n_components, emission=self.emission)
+            mixture.set_params(tol=FIT.tol, random_state=self.random_state)
             self.mixture_ = mixture.fit(X, sample_weight=sample_weight)
         self.n_features_in_ = self.mixture_.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
