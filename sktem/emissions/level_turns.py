@@ -62,7 +62,7 @@ class LevelTurns(NamedTuple):
         alive = left_alive(mass[:, None])[0][:, 0]
         left = _errors(self._about(moments, levels), coefficients)
         best = levels, coefficients, left
-        first = least = self._short(mass, left, variances)
+        first = least = self._deviance(mass, left, variances)
         for _ in range(TURNS.max_iter):
             levels = self._means(moments, levels, coefficients, variances)
             about = self._about(moments, levels)
@@ -75,7 +75,7 @@ class LevelTurns(NamedTuple):
                 variances = np.where(
                     alive, np.maximum(estimates, LEAST_VARIANCE), variances
                 )
-            short = self._short(mass, left, variances)
+            short = self._deviance(mass, left, variances)
             if not short < least:  # of rounding errors, where a mean is open
                 break
             gain, least = least - short, short
@@ -84,8 +84,8 @@ class LevelTurns(NamedTuple):
                 break
         return best
 
-    def _short(self, mass, left, variances):
-        """Return what each step of a round lowers; `reg_covar` is a part of errors."""
+    def _deviance(self, mass, left, variances):
+        """Return minus twice the likelihood, with `reg_covar` in each squared error."""
         left = left + self.reg_covar * mass
         return mass @ np.log(variances) + (left / variances).sum()
 
