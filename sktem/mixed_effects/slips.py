@@ -55,6 +55,9 @@ def slips_of_the_point(fitted) -> list[str]:
     is_measured &= (rows.y > 0) & (f > 0)
     if not is_measured.any() or (rows.y < 0).any():
         return []
+    # The least value is no measurement where it stands for all that are lower.
+    is_least = is_measured & (rows.y == rows.y[is_measured].min())
+    is_measured &= ~is_least | (is_least.sum() == 1)
     sizes = np.where(is_measured, np.abs(residuals), 0.0)
     # Slips inflate the error of a fit, and most residuals of one new patient.
     limit = SLIPS.far * min(1.4826 * np.median(sizes[is_measured]), 1.0)

@@ -13,6 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, Transfor
 from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from sktem.arrays import numpy_of
 from sktem.choices import check_number, is_auto
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
@@ -26,7 +27,7 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
-from sktem.estimators.weights import checked_weights, positive_rows
+from sktem.estimators.weights import positive_rows
 from sktem.images.patches import Patches
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
 from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
@@ -441,9 +442,10 @@ class DeformableTemplateEstimator(
         self._check_parameters()
         source, patches, indices = found_images(X), None, None
         if source is None:
-            if sample_weight is not None:
-                indices = np.flatnonzero(checked_weights(sample_weight, X))
+            given = None if sample_weight is None else numpy_of(sample_weight)
             X, sample_weight = self._validated(X, sample_weight, reset=True)
+            if given is not None and given.ndim:
+                indices = np.flatnonzero(given)
             if patched:
                 patches = Patches.of(X, self._layout)
                 X = patches.missing(X)

@@ -308,6 +308,20 @@ def test_slips_of_the_decimal_point_are_told(factor, global_random_seed):
     assert ("decimal" in found) == is_slip
 
 
+@pytest.mark.parametrize("is_floor", [True, False])
+def test_values_at_a_floor_are_no_slips(is_floor, global_random_seed):
+    """Values below a limit are often replaced by one number."""
+    X, y, groups = bolus_rows(global_random_seed, n=30, m=8, error="exponential")
+    last = np.array([7, 15, 23])
+    y[last] = 0.1 * y[last].min() * (1.0 if is_floor else np.array([1.0, 1.1, 1.2]))
+    y = np.maximum(y, y[7])
+    est = NonlinearMixedEffectsRegressor(
+        "one_compartment_iv", parameters={"V": 5.0, "CL": 1.0},
+        residual_error="proportional", random_state=0,
+    )  # fmt: skip
+    assert ("decimal" in told(est, X, y, groups)[1]) == (not is_floor)
+
+
 @pytest.mark.parametrize("y", [np.arange(200) // 5 % 2, np.ones(200)])
 def test_probabilities_at_their_ends(y):
     est = NonlinearMixedEffectsRegressor(
