@@ -53,11 +53,11 @@ def slips_of_the_point(fitted) -> list[str]:
     f, residuals = fitted.individual_rows()
     is_measured = np.isfinite(residuals) & ~has_error(model.error, rows, Outcome)
     is_measured &= (rows.y > 0) & (f > 0)
+    # The least value is no measurement where it stands for all that are lower.
+    is_least = is_measured & (rows.y == rows.y[is_measured].min(initial=np.inf))
+    is_measured &= ~is_least | (is_least.sum() == 1)
     if not is_measured.any() or (rows.y < 0).any():
         return []
-    # The least value is no measurement where it stands for all that are lower.
-    is_least = is_measured & (rows.y == rows.y[is_measured].min())
-    is_measured &= ~is_least | (is_least.sum() == 1)
     sizes = np.where(is_measured, np.abs(residuals), 0.0)
     # Slips inflate the error of a fit, and most residuals of one new patient.
     limit = SLIPS.far * min(1.4826 * np.median(sizes[is_measured]), 1.0)
