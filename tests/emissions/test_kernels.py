@@ -49,7 +49,7 @@ def conditional(row, mean, covariance):
     return y @ inverse @ y, 0.5 * np.linalg.slogdet(inverse)[1], filled, spread
 
 
-@pytest.mark.parametrize("K, d", [(1, 2), (3, 5), (7, 4), (8, 4), (11, 3)])
+@pytest.mark.parametrize("K, d", [(1, 2), (3, 5), (7, 4), (8, 4), (11, 3), (8, 36)])
 def test_groups_of_rows_with_holes(K, d):
     rng = np.random.default_rng(0)
     X, centre = rng.normal(size=(20, d)), rng.normal(size=d)

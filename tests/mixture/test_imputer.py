@@ -11,6 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sktem import MixtureImputer
 from sktem.emissions import Gaussian
 from sktem.mixture.cells import CELLS
+from sktem.mixture.imputer import _Mixtures
+from sktem.mixture.scaled import PRIOR_ROWS
 
 
 @pytest.mark.filterwarnings("ignore:Imputed values")  # of noise on few rows
@@ -160,6 +162,32 @@ def test_good_columns_are_not_judged():
     holes[0, 0] = 20.0
     assert CELLS.doubts(holes)
     assert not CELLS.doubts(np.column_stack([X, np.ones(200)]))
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_stronger_priors_in_closed_form(labels, global_random_seed):
+    """Of complete rows the fit without a stronger prior is met exactly."""
+    rng = np.random.default_rng(global_random_seed)
+    X = pd.DataFrame(rng.normal(size=(60, 5)) @ rng.normal(size=(5, 5)))
+    X.columns = list("abcde")
+    if labels:
+        X["kind"] = rng.choice(["u", "v"], 60)
+    mixtures = _Mixtures(X, None, "gaussian", 0)
+    usual = PRIOR_ROWS.of(5) / 60
+    for strength in (0.0, 0.3, 1.0, 1e6):
+        found, fit = (
+            params.blocks[-1].covariances if labels else params.covariances
+            for params in (
+                mixtures.shrunk(strength).params.emission,
+                mixtures.fit(1, strength).params_,
+            )
+        )
+        diagonal = np.diag(np.diag(fit[0]))
+        found, fit = found[0] - diagonal, fit[0] - diagonal
+        # A stronger prior shrinks what the usual one has left.
+        np.testing.assert_allclose(
+            found * (1 + usual if strength else 1), fit, rtol=1e-9, atol=1e-9
+        )
 
 
 def test_noise_of_few_rows_is_told():

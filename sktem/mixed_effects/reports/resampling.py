@@ -27,7 +27,7 @@ def bootstrap(estimator, n_samples=200, *, n_jobs=None, random_state=None):
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
-        A fitted estimator with random effects, on data in memory.
+        A fitted estimator, on data in memory.
     n_samples : int, default=200
         Number of data sets.
     n_jobs : int or None, default=None
@@ -44,7 +44,7 @@ def bootstrap(estimator, n_samples=200, *, n_jobs=None, random_state=None):
     Raises
     ------
     ValueError
-        If there are no random effects, or subjects are read in blocks.
+        If subjects are read in blocks.
 
     References
     ----------
@@ -116,7 +116,7 @@ def sampling_importance_resampling(
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor
-        A fitted estimator with random effects, on data in memory.
+        A fitted estimator, on data in memory.
     n_draws : int, default=1000
         Number of draws; each needs an evaluation of the likelihood.
     n_resamples : int, default=500
